@@ -375,9 +375,19 @@ class GemmBuilder:
         if len(steps) == 2 and taps * vectors <= costs.MAX_UNROLLED_WINDOW:
             # The taps of a depthwise window: neighboring rows of the tile share what they load.
             return (For(steps[0], (For(steps[1], body, "unroll"),), "unroll"),)
-        if len(steps) > 1 and steps[-1].extent * vectors <= costs.MAX_UNROLLED:
-            return nest(steps[:-1], (For(steps[-1], body, "unroll"),))
-        return nest(steps, body)
+        unrolled = len(steps) > 1 and steps[-1].extent * vectors <= costs.MAX_UNROLLED
+        last = (For(steps[-1], body, "unroll"),) if unrolled else nest(steps[-1:], body)
+        return nest(steps[:-1], self._inside(last, at, whole))
+
+    def _inside(self, body: tuple[Stmt, ...], at: dict[Var, Index], k: dict[Var, Index]) -> tuple[Stmt, ...]:
+        """Do something if the row of the image that a tile meets is inside; that of one of its stack."""
+        border = self.plan.border
+        if border is None:
+            return body
+        place = at[border.row]
+        above = (place.coefficient(self.neighbour) or 0) * (self.plan.tile.stack - 1) * border.row_stride
+        first = place.substitute({self.neighbour: as_index(0)})
+        return (When(border.coordinate(first, k[border.step]), -above, border.extent, body),)
 
     def _store_point(self, at: dict[Var, Index]) -> Point:
         return lambda acc, spot, m, n: self._epilogue(at, m, n, Load(acc, spot))

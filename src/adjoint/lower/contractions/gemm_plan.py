@@ -18,6 +18,7 @@ from adjoint import costs
 from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
+from adjoint.lower.contractions.borders import Border
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.tile_cost import (
     IN_PLACE,
@@ -74,6 +75,8 @@ class GemmPlan:
         What units walk in their outer loop: blocks of rows for a whole image, panels of columns, or blocks of rows.
     l2_panels : int
         Panels of columns that a block of rows meets before the next block does.
+    border : Border or None
+        Padding of the image above and below, whose products are left out.
     cycles : float
         Estimated cycles of all of it on one core.
     """
@@ -89,7 +92,22 @@ class GemmPlan:
     groups: int = 1
     order: Literal["images", "columns", "rows"] = "columns"
     l2_panels: int = 1
+    border: Border | None = None
     cycles: float = 0.0
+
+    def without(self, border: Border) -> "GemmPlan":
+        """The plan that leaves out the products at a border, if tiles have one row of an image or neighbors of it."""
+        c, stacked = self.contraction, self.contraction.batch[-1:] == (border.row,)
+        if self.form.right != "in place" or (self.tile.stack > 1 and not stacked):
+            return self
+        stack = self.tile.stack
+        inside = [border.steps(row) for row in range(border.row.extent)]
+        tiles = [inside[n : n + stack] for n in range(0, len(inside), stack)]
+        steps = sum(max(end for _, end in tile) - min(begin for begin, _ in tile) for tile in tiles)
+        share = steps / (len(tiles) * border.step.extent)
+        if c.k[-2:-1] != (border.step,) or share >= costs.MAX_INSIDE:
+            return self
+        return replace(self, border=border, cycles=self.cycles * share)
 
     @property
     def columns(self) -> int:

@@ -19,7 +19,7 @@ from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Kernel
 from adjoint.kernel.target import Target
 from adjoint.lower.context import Context
-from adjoint.lower.contractions.borders import padded_operands
+from adjoint.lower.contractions.borders import borders_of, padded_operands
 from adjoint.lower.contractions.channel_lanes import channel_lanes_kernels
 from adjoint.lower.contractions.channel_lanes_plan import ChannelLanesPlan, plan_channel_lanes
 from adjoint.lower.contractions.collapsed import CollapsedPlan, collapsed_kernels, plan_collapsed
@@ -157,9 +157,17 @@ def _gemm(context: Context, group: Group, c: Contraction) -> GemmLike:
     depthwise = [plan for plan in (plan_depthwise(context, c), plan_depthwise_lanes(context, c)) if plan is not None]
     if depthwise:
         return min(depthwise, key=lambda plan: plan.cycles)
-    gemm = plan_gemm(target, joined, epilogue_streams(context, group, joined))
+    gemm = _without_borders(context, plan_gemm(target, joined, epilogue_streams(context, group, joined)))
     others = plan_collapsed(target, joined), plan_channel_lanes(context, c)
     return min((gemm, *(plan for plan in others if plan is not None)), key=lambda plan: plan.cycles)
+
+
+def _without_borders(context: Context, plan: GemmPlan) -> GemmPlan:
+    """The plan that leaves out the products with rows of zeros above and below an image, if there are any."""
+    c = plan.contraction
+    own = [v for v in c.batch if not c.left.index.coefficient(v)]
+    borders = borders_of(padded_operands(context, c), c.right, own, c.k) if own else ()
+    return plan.without(borders[0]) if borders else plan
 
 
 def _split_k(context: Context, c: Contraction) -> SplitKPlan | None:
@@ -175,6 +183,7 @@ def _winograd(target: Target, c: Contraction) -> WinogradPlan | WinogradGradient
 def schedules(context: Context, group: Group, c: Contraction, most: int | None = costs.TILE_CANDIDATES) -> list[Plan]:
     """Every schedule that is worth measuring, the estimated one first; `most` tiles of a GEMM, packed and in place."""
     target, joined = context.target, join_rows(context.target, c)
+    gemms = gemm_plans(target, joined, epilogue_streams(context, group, joined), most)
     others = (
         _winograd(target, c),
         _split_k(context, c),
@@ -184,7 +193,7 @@ def schedules(context: Context, group: Group, c: Contraction, most: int | None =
         plan_depthwise(context, c),
         plan_depthwise_lanes(context, c),
         plan_depthwise_gradient(context, c),
-        *gemm_plans(target, joined, epilogue_streams(context, group, joined), most),
+        *(_without_borders(context, plan) for plan in gemms),
     )
     by_name: dict[str, Plan] = {}
     for plan in (_estimated(context, group, c), *others):
