@@ -65,7 +65,7 @@ FUSED = {
     "riscv64": re.compile(r"vfmacc\.v[fv]\s+(v\d+), \w+, v\d+"),
 }
 STORE = {"aarch64": re.compile(r"st\w+\s"), "riscv64": re.compile(r"(vs\w+\.v|fs[dw]|s[bhwd])\s")}
-JUMP = re.compile(r"b\S*\s.*?(\.LBB\w+)$")
+JUMP = re.compile(r"(?:b\S*|j)\s.*?(\.LBB\w+)$")
 
 LOOPS = {
     "product": (lambda: product(64, 64, 64), "gemm"),
@@ -80,16 +80,18 @@ LOOPS = {
 
 
 def innermost_loops(assembly):
-    """Instructions of each loop that holds no label, from where it starts to the branch back."""
-    found, lines, labels = [], [], {}
+    """Instructions of each loop that holds no other one, from where it starts to the branch back."""
+    found, lines, labels, starts = [], [], {}, []
     for line in assembly.splitlines():
         if label := re.match(r"([\w.$]+):", line):
             labels[label[1]] = len(lines)
         elif line.startswith("\t") and not line.startswith("\t."):
             lines.append(line.strip())
             start = labels.get(back[1]) if (back := JUMP.match(lines[-1])) else None
-            if start is not None and start == max(labels.values()):
-                found.append(lines[start:])
+            if start is not None:
+                if all(other <= start for other in starts):
+                    found.append(lines[start:])
+                starts.append(start)
     return found
 
 

@@ -14,9 +14,10 @@ of the image that they read stays in the second-level cache while the unit meets
       turned[lane, pixels] = sums[pixels, lane]             squares transposed in registers
       out[lane, pixels] = epilogue(turned[lane, pixels])
 
-The products of an element are added in the same order as in a GEMM, so both give the same bits. Libraries of
-convolutions call this a direct convolution with blocked channels (Georganas et al., "Anatomy of high-performance deep
-learning convolutions on SIMD architectures", 2018).
+Products with the zeros around an image are left out (`borders`), and if all of them are, an image that is in memory
+without its border is read there. The products of an element are added in the same order as in a GEMM, so both give the
+same bits for finite numbers. Libraries of convolutions call this a direct convolution with blocked channels (Georganas
+et al., "Anatomy of high-performance deep learning convolutions on SIMD architectures", 2018).
 """
 
 from collections.abc import Callable, Sequence

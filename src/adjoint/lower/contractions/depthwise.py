@@ -9,8 +9,9 @@ rows of the result whose windows contain it::
         for k2 in 0..3:                           ->       for i in 0..4 with 0 <= r - i < 3:
           acc[i] += w[k0, k2] * x[i + k0, k2 + l]            acc[i] += w[r - i, k2] * x[r, k2 + l]
 
-So too where each group of channels has one result: the loop over the channels of a group is outermost. The products
-of an element are added in the same order as in a GEMM, so both give the same bits.
+So too where each group of channels has one result: the loop over the channels of a group is outermost. Where windows
+move by two columns, rows are first copied to their `phases`. The products of an element are added in the same order as
+in a GEMM, so both give the same bits.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,7 @@
 """The schedules of a contraction: which there are, which the cost models prefer, or which one was measured to be best.
 
-A schedule is a plan: a GEMM with its tile, one whose tiles run across rows of the image, a depthwise convolution,
-one with lanes along channels, split-K or its M-blocked variant, inner products, or Winograd's algorithm.
+A schedule is a plan: a GEMM with its tile, one whose tiles run across rows of the image, a depthwise convolution or its
+gradient, one with lanes along channels, split-K or its M-blocked variant, inner products, or Winograd's algorithm.
 The first step, `plan_contraction`, decides the kind of plan for `adjoint.costs.MODEL`, because it decides the order in
 which products are added, and then the plan of that kind for the target.
 
