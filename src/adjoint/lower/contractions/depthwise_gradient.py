@@ -212,54 +212,63 @@ class _Builder:
     def _products(self, planes: Buffer, pixels: Buffer, part: Index, panel: Index) -> tuple[Stmt, ...]:
         """The products of all pixels of an image, for some rows of the window at a time."""
         plan, (y, x) = self.plan, self.plan.contraction.k[-2:]
-        border, out = plan.border, list[Stmt]()
-        taps = [(0, x.extent, (0, plan.wide.extent))] if border is None else border.runs(0, plan.wide.extent)
+        whole = 0, plan.wide.extent
+        runs = plan.border.runs(0, plan.wide.extent) if plan.border is not None else [(0, x.extent, whole)]
+        out: tuple[Stmt, ...] = ()
         for first, many, size in pieces(plan.high.extent, plan.rows):
-            tile, row = Var("tile", many), Var("y", y.extent)
-            start = self.place(part, panel, (as_index(tile) * size + first) * plan.wide.extent)
+            number, row = Var("tile", many), Var("y", y.extent)
             acc = Buffer("acc", self.sums.dtype, size * plan.wide.extent * plan.lanes, "register")
+            tile = _Tile(plan, planes, pixels, acc, as_index(number) * size + first, size, row)
+            products = tuple(tile.multiply(*run) for run in runs)
+            memory = self.sums, self.place(part, panel, tile.first * plan.wide.extent)
+            out += nest([number], (*tile.move(memory), *nest([row], products), *tile.move(memory, put=True)))
+        return out
 
-            def sum_at(spot: Index, start: Index = start) -> Index:
-                return start + spot
 
-            def fetch(spot: Index, _: Index, __: Index, acc: Buffer = acc, start: Index = start) -> Store:
-                return Store(((acc, spot, Load(self.sums, start + spot)),))
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """Some rows of the window: the sums of their taps in registers, the first row, their number, and a row of pixels.
 
-            def put(spot: Index, _: Index, __: Index, acc: Buffer = acc, start: Index = start) -> Store:
-                return Store(((self.sums, start + spot, Load(acc, spot)),))
+    `planes` and `pixels` are the transposed image and gradient.
+    """
 
-            body: list[Stmt] = []
-            for begin, steps, inside in taps:
-                column = Var("x", steps)
-                place = as_index(row) * x.extent + as_index(column) + begin
+    plan: DepthwiseGradientPlan
+    planes: Buffer
+    pixels: Buffer
+    acc: Buffer
+    first: Index
+    rows: int
+    row: Var
 
-                def multiply(
-                    spot: Index,
-                    down: Index,
-                    across: Index,
-                    acc: Buffer = acc,
-                    place: Index = place,
-                    column: Index = as_index(column) + begin,  # noqa: B008 - a value, not a variable
-                    base: Index = as_index(tile) * size + first,  # noqa: B008
-                    row: Var = row,
-                ) -> Store:
-                    where = {plan.high: base + down, plan.wide: across, y: as_index(row), x: column}
-                    high, wide = (index.substitute(where) for index in plan.image.at[-2:])
-                    lane = spot - (down * plan.wide.extent + across) * plan.lanes
-                    element = ((high + plan.above) * plan.image.shape[-1] + wide) * plan.lanes + lane
-                    product = (Load(pixels, place * plan.lanes + lane), Load(planes, element), Load(acc, spot))
-                    return Store(((acc, spot, Apply("fma", product, acc.dtype)),))
+    def move(self, memory: tuple[Buffer, Index], put: bool = False) -> tuple[Stmt, ...]:
+        """Load the sums from memory, where they begin at a place, or store them there."""
 
-                body += [For(column, self._along(size, inside, multiply))]
-            whole = 0, plan.wide.extent
-            sweep = (*self._along(size, whole, fetch), *nest([row], tuple(body)), *self._along(size, whole, put))
-            out += nest([tile], sweep)
-        return tuple(out)
+        def one(spot: Index, _: Index, __: Index) -> Store:
+            sums, place = memory[0], memory[1] + spot
+            return Store(((sums, place, Load(self.acc, spot)),) if put else ((self.acc, spot, Load(sums, place)),))
 
-    def _along(self, rows: int, taps: tuple[int, int], one: Callable[[Index, Index, Index], Store]) -> tuple[Stmt, ...]:
-        """A statement for each of some taps of a tile, from its place in registers, its row, and its column."""
+        return self._along((0, self.plan.wide.extent), one)
+
+    def multiply(self, begin: int, steps: int, taps: tuple[int, int]) -> Stmt:
+        """Add the products of so many pixels of the row, from one on, to the sums of the taps between two."""
+        plan, column = self.plan, Var("x", steps)
+        y, x = plan.contraction.k[-2:]
+        pixel = (as_index(self.row) * x.extent + as_index(column) + begin) * plan.lanes
+
+        def one(spot: Index, down: Index, across: Index) -> Store:
+            where = {plan.high: self.first + down, plan.wide: across, y: as_index(self.row)}
+            high, wide = (i.substitute({**where, x: as_index(column) + begin}) for i in plan.image.at[-2:])
+            lane = spot - (down * plan.wide.extent + across) * plan.lanes
+            element = ((high + plan.above) * plan.image.shape[-1] + wide) * plan.lanes + lane
+            factors = Load(self.pixels, pixel + lane), Load(self.planes, element)
+            return Store(((self.acc, spot, Apply("fma", (*factors, Load(self.acc, spot)), self.acc.dtype)),))
+
+        return For(column, self._along(taps, one))
+
+    def _along(self, taps: tuple[int, int], one: Callable[[Index, Index, Index], Store]) -> tuple[Stmt, ...]:
+        """A statement for each of some taps in every row, from its place in registers, its row, and its column."""
         plan, (begin, end) = self.plan, taps
-        down, across, lane = Var("k0", rows), Var("k1", end - begin), Var("l", plan.lanes)
+        down, across, lane = Var("k0", self.rows), Var("k1", end - begin), Var("l", plan.lanes)
         at = as_index(across) + begin
         spot = (as_index(down) * plan.wide.extent + at) * plan.lanes + as_index(lane)
         vector = For(lane, (one(spot, as_index(down), at),), "vector")
