@@ -52,6 +52,11 @@ def l2_bytes(target: Target) -> int:
     return min(target.l2.nbytes, 1 << 20)
 
 
+def prefetched_bytes(target: Target) -> int:
+    """Least bytes of a buffer that is prefetched if no kernel has used it recently."""
+    return target.l1.nbytes
+
+
 def l2_read_cycles(target: Target, nbytes: float) -> float:
     """Cycles to read from the second-level cache, faster without writes (50 bytes on Sapphire Rapids, 60 on Zen 5)."""
     return nbytes / (1.5 * target.l2_bytes_per_cycle)
@@ -102,8 +107,10 @@ PREFETCH_GAP = 1 / 6
 PREFETCH_SLOTS = 16
 #: Least rows of a result whose panels are prefetched; with fewer, the prefetches take as long as they save (Zen 5).
 MIN_PREFETCHED_ROWS = 32
-#: Lines that are prefetched at a time between multiply-adds of a tile.
-PREFETCH_BURST = 2
+#: Lines that are prefetched at a time between multiply-adds of a tile, and at most so many where k has few steps.
+PREFETCH_BURSTS = 2, 8
+#: Least steps of k between prefetches of a tile: shorter loops take time themselves (Zen 5).
+PREFETCH_STEPS = 8
 #: Prefetch distance of the weight transform of a Winograd convolution, in units.
 WEIGHT_PREFETCH_DISTANCE = 8
 #: Most bytes of scratch memory for one thread.

@@ -40,6 +40,8 @@ class Context:
     first_stages : mapping
         Reductions whose first stage runs in the kernel of a contraction, by the group of that contraction
         (`adjoint.lower.reductions.two_stage`).
+    far : mapping
+        Buffers that no kernel has used recently when those of a group start (`adjoint.lower.analysis.reuse_distance`).
     """
 
     target: Target
@@ -47,6 +49,13 @@ class Context:
     literals: Literals
     names: Mapping[Value, str]
     first_stages: Mapping[Group, tuple[Any, ...]] = field(default_factory=dict)
+    far: Mapping[Group, frozenset[Buffer]] = field(default_factory=dict)
+
+    def is_far(self, group: Group, buffer: Buffer) -> bool:
+        """Whether the kernels of a group find a buffer beyond the second-level cache, and worth prefetching."""
+        if buffer.nbytes >= costs.l2_bytes(self.target):
+            return True
+        return buffer.nbytes >= costs.prefetched_bytes(self.target) and buffer in self.far.get(group, ())
 
     def name_of(self, group: Group) -> str:
         """A kernel's name: that of its last output with a label of its own, else its operator and number.

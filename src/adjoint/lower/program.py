@@ -46,6 +46,7 @@ from adjoint.lower.analysis.inlining import (
     Scatter,
     output_vars,
 )
+from adjoint.lower.analysis.reuse_distance import far_buffers
 from adjoint.lower.attention.online_softmax import attention_kernels
 from adjoint.lower.context import Context, group_inliner
 from adjoint.lower.contractions.matching import match_contraction
@@ -221,7 +222,8 @@ def _context(fusion: Fusion, target: Target, external: Mapping[Value, Buffer], n
         (data, dtype): Buffer(f"literal{number}", dtype, len(data) // dtype.itemsize, "literal")
         for number, (data, dtype) in enumerate(keys)
     }
-    return Context(target, {**external, **arena}, literals, names)
+    buffers = {**external, **arena}
+    return Context(target, buffers, literals, names, far=far_buffers(fusion.groups, buffers, target))
 
 
 def _literal_data(context: Context, kernels: Sequence[Kernel]) -> dict[Buffer, bytes]:

@@ -1,12 +1,11 @@
-"""Register-tiled contractions: stacks of tiles, large results in long runs, packed operands, and prefetches."""
+"""Register-tiled contractions: stacks of tiles, large results in long runs, and packed operands."""
 
 import numpy as np
 import pytest
 
 from adjoint import costs, ops
-from adjoint.compiler import compile, host
+from adjoint.compiler import compile
 from adjoint.ir import Function, param
-from adjoint.kernel.ir import Prefetch, walk
 from adjoint.lower.contractions.gemm_plan import plan_gemm
 from adjoint.pipeline import lower_function
 from tests.closeness import agrees_with_graph, close_to_product
@@ -55,25 +54,10 @@ def test_an_update_of_a_large_matrix_walks_few_rows_at_a_time():
     assert few.tile.rows * 4 <= costs.HARDWARE_STREAMS
 
 
-def test_what_an_update_reads_and_writes_is_prefetched():
-    kernels = lower_function(updated(512, 64, 1024), host()).kernels
-    hints = [s for kernel in kernels for s in walk(kernel.body) if isinstance(s, Prefetch)]
-    assert {s.buffer.name for s in hints if s.write} == {"result0", "result1", "result2"}
-    assert {s.buffer.name for s in hints if not s.write} == {"w", "a", "b"}
-
-
 def strided(batch, channels, out, size):
     """A convolution with windows of one that reads every second row and column."""
     x, w = param("x", (batch, channels, size, size)), param("w", (out, channels, 1, 1))
     return Function("f", (x, w), (ops.conv2d(x, w, stride=2),))
-
-
-@pytest.mark.parametrize(("out", "hinted"), [(44, True), (16, False)])
-def test_panels_of_a_large_matrix_are_prefetched_if_there_are_many_rows(out, hinted):
-    """Their rows are far apart, so that the hardware prefetcher does not find the next ones."""
-    kernel = lower_function(convolution(24, 479, out, 23, 1), AVX512).kernels[-1]
-    hints = [s for s in walk(kernel.body) if isinstance(s, Prefetch)]
-    assert any(hint.buffer.name == "x" for hint in hints) == hinted
 
 
 def test_every_second_element_is_packed_where_many_rows_use_it():
@@ -89,11 +73,6 @@ def test_strided_windows_of_one_agree_with_the_reference(level, sizes):
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
     agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
-
-
-def test_a_small_result_is_not_prefetched():
-    kernels = lower_function(product(64, 784, 128), host()).kernels
-    assert not any(isinstance(s, Prefetch) for kernel in kernels for s in walk(kernel.body))
 
 
 @pytest.mark.parametrize("level", levels())

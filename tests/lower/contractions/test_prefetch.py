@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from adjoint.costs import MODEL, l2_bytes
+from adjoint.costs import MODEL, l2_bytes, prefetched_bytes
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Prefetch, Stmt, When
+from adjoint.lower.context import Context
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.fusion.groups import Group
 
 F32 = np.dtype(np.float32)
 ELEMENTS = MODEL.line_bytes // 4
@@ -14,6 +16,8 @@ IMAGES, CHANNELS, ROWS, COLUMNS = 8, 16, 64, 64
 X = Buffer("x", F32, IMAGES * CHANNELS * ROWS * COLUMNS, "arena")
 N, C, Y, D, S = Var("n", IMAGES), Var("c", CHANNELS), Var("y", ROWS - 2), Var("r", 3), Var("x", COLUMNS)
 PLACE = ((as_index(N) * CHANNELS + as_index(C)) * ROWS + as_index(Y) + as_index(D)) * COLUMNS + as_index(S)
+GROUP = Group(None, (), 0)
+CONTEXT = Context(MODEL, {}, {}, {})
 ZERO = {v: as_index(0) for v in (N, C, Y, D, S)}
 
 
@@ -61,7 +65,7 @@ def elements(box: dict[Var, int], start: dict[Var, int]) -> set[int]:
 )
 @pytest.mark.parametrize("steps", [1, 37, 512, 4096])
 def test_every_line_of_a_box_is_prefetched_once(box, start, runs, steps):
-    found = region(MODEL, X, PLACE, box, {**ZERO, **{v: as_index(n) for v, n in start.items()}})
+    found = region(CONTEXT, GROUP, X, PLACE, box, {**ZERO, **{v: as_index(n) for v, n in start.items()}})
     assert found is not None
     assert np.prod([count for count, _ in found.runs], initial=1) == runs
     lines = [place // ELEMENTS for step in in_steps([found], steps) for place in step]
@@ -74,7 +78,7 @@ def test_every_line_of_a_box_is_prefetched_once(box, start, runs, steps):
 
 def test_columns_that_padding_leaves_out_do_not_break_a_run():
     whole = {Y: 8, S: COLUMNS - 2}
-    found = region(MODEL, X, PLACE, {**whole, C: 2}, ZERO)
+    found = region(CONTEXT, GROUP, X, PLACE, {**whole, C: 2}, ZERO)
     assert found is not None
     assert found.runs == ((2, ROWS * COLUMNS),)
     lines = {place // ELEMENTS for step in in_steps([found], 16) for place in step}
@@ -84,7 +88,7 @@ def test_columns_that_padding_leaves_out_do_not_break_a_run():
 def test_runs_that_do_not_begin_with_a_line_reach_into_one_more():
     rows = Var("k", 100)
     found = region(
-        MODEL, X, as_index(rows) * 529 + as_index(S), {rows: 100, S: 32}, {rows: as_index(0), S: as_index(3)}
+        CONTEXT, GROUP, X, as_index(rows) * 529 + as_index(S), {rows: 100, S: 32}, {rows: as_index(0), S: as_index(3)}
     )
     assert found is not None
     lines = {place // ELEMENTS for step in in_steps([found], 16) for place in step}
@@ -93,7 +97,7 @@ def test_runs_that_do_not_begin_with_a_line_reach_into_one_more():
 
 def test_runs_at_even_distances_are_one_axis():
     every_second = as_index(N) * CHANNELS * ROWS * COLUMNS + as_index(C) * ROWS * COLUMNS + as_index(Y) * 4 * COLUMNS
-    found = region(MODEL, X, every_second + as_index(S) * 2, {N: IMAGES, C: CHANNELS, Y: 16, S: 32}, ZERO)
+    found = region(CONTEXT, GROUP, X, every_second + as_index(S) * 2, {N: IMAGES, C: CHANNELS, Y: 16, S: 32}, ZERO)
     assert found is not None
     assert found.runs == ((IMAGES * CHANNELS * 16, 4 * COLUMNS),)
     lines = [place for step in in_steps([found], 512) for place in step]
@@ -101,8 +105,8 @@ def test_runs_at_even_distances_are_one_axis():
 
 
 def test_steps_prefetch_as_many_lines_each():
-    first = region(MODEL, X, PLACE, {C: 2, Y: 4, S: COLUMNS}, ZERO)
-    second = region(MODEL, X, PLACE, {C: 3, Y: 4, S: COLUMNS}, {**ZERO, N: as_index(4)}, write=True)
+    first = region(CONTEXT, GROUP, X, PLACE, {C: 2, Y: 4, S: COLUMNS}, ZERO)
+    second = region(CONTEXT, GROUP, X, PLACE, {C: 3, Y: 4, S: COLUMNS}, {**ZERO, N: as_index(4)}, write=True)
     assert first is not None
     assert second is not None
     assert [len(step) for step in in_steps([first, second], 20)] == [4] * 20
@@ -112,7 +116,7 @@ def test_steps_prefetch_as_many_lines_each():
 
 
 def test_turns_share_the_lines_of_a_region():
-    found = region(MODEL, X, PLACE, {Y: 4, S: COLUMNS}, ZERO)
+    found = region(CONTEXT, GROUP, X, PLACE, {Y: 4, S: COLUMNS}, ZERO)
     assert found is not None
     turn = Var("turn", 4)
     body = spread_prefetches([found.share(as_index(turn), 4)], as_index(0), 1)
@@ -120,13 +124,20 @@ def test_turns_share_the_lines_of_a_region():
     assert [place for lines in each for place in lines] == [n * ELEMENTS for n in range(16)]
 
 
-def test_small_buffers_are_not_prefetched():
-    near = Buffer("near", F32, l2_bytes(MODEL) // 4 - 1, "arena")
-    assert region(MODEL, near, as_index(S), {S: COLUMNS}, ZERO) is None
+def test_what_is_near_is_not_prefetched():
+    small, tiny = (Buffer("x", F32, size(MODEL) // 4 - 1, "arena") for size in (l2_bytes, prefetched_bytes))
+
+    def is_prefetched(buffer: Buffer, far: frozenset[Buffer]) -> bool:
+        context = Context(MODEL, {}, {}, {}, far={GROUP: far})
+        return region(context, GROUP, buffer, as_index(S), {S: COLUMNS}, ZERO) is not None
+
+    assert not is_prefetched(small, frozenset())
+    assert is_prefetched(small, frozenset((small,)))
+    assert not is_prefetched(tiny, frozenset((tiny,)))
 
 
 def test_what_is_not_affine_is_not_prefetched():
-    assert region(MODEL, X, as_index(S) % 3 * 64, {S: COLUMNS}, ZERO) is None
+    assert region(CONTEXT, GROUP, X, as_index(S) % 3 * 64, {S: COLUMNS}, ZERO) is None
 
 
 def test_nothing_is_prefetched_where_there_is_no_region():

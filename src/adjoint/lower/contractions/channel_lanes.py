@@ -106,7 +106,7 @@ class _Builder:
         start = {v: as_index(0) for v in (*c.axes, *c.k)} | following
         start[axis] = following[around[-1]] * plan.share
         box = {v: v.extent for v in (*plan.rows[plan.shared :], *plan.batch, *c.k)} | {axis: plan.share}
-        found = region(self.context.target, c.right.buffer, c.right.index, box, start)
+        found = region(self.context, self.group, c.right.buffer, c.right.index, box, start)
         return found.share(unit % inside, inside) if found is not None else None
 
 
@@ -152,19 +152,19 @@ class _Unit:
 
     def _prefetch_regions(self, block: Var, size: int) -> list[Region]:
         """The next block of the panel, and what it will meet of the image, or this block's share of the next group."""
-        plan, c, target = self.builder.plan, self.builder.c, self.builder.context.target
+        plan, c, context, group = self.builder.plan, self.builder.c, self.builder.context, self.builder.group
         many, elements = block.extent, prod(v.extent for v in c.k[1:]) * size * plan.width
         step = Var("s", elements)
         start = self.panel_start() + (as_index(block) + 1) * elements
-        panel = region(target, self.builder.panels, as_index(step), {step: elements}, {step: start})
+        panel = region(context, group, self.builder.panels, as_index(step), {step: elements}, {step: start})
         image = self.ahead.share(as_index(block), many) if self.ahead is not None else None
-        if not plan.stays(target):
+        if not plan.stays(context.target):
             own = {v: as_index(0) for v in self.rows}
             corner = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **self.placed(own)}
             corner[c.k[0]] = (as_index(block) + 1) % many * size
             outer, *inner = self.rows
             box = {plan.rows[plan.shared]: outer.extent, **{v: v.extent for v in (*inner, *c.k[1:])}, c.k[0]: size}
-            image = region(target, c.right.buffer, c.right.index, box, corner)
+            image = region(context, group, c.right.buffer, c.right.index, box, corner)
         return [found for found in (panel, image) if found is not None]
 
     def _clear(self) -> tuple[Stmt, ...]:

@@ -27,7 +27,7 @@ from adjoint.lower.context import Context, finish_kernel, store_result
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.gemm import GemmBuilder
 from adjoint.lower.contractions.gemm_plan import GemmPlan, gemm_plan_of
-from adjoint.lower.contractions.loop_order import PrefetchSlots
+from adjoint.lower.contractions.gemm_prefetch import PrefetchSlots
 from adjoint.lower.contractions.packing import pack_left
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
 from adjoint.lower.contractions.tile_cost import IN_PLACE, ranked_tiles
@@ -160,7 +160,7 @@ class _Builder:
         following = unravel(others, (as_index(unit) // units + 1) % images)
         start = {v: as_index(0) for v in (*c.axes, *c.k)} | following
         box = {v: v.extent for v in (plan.row, c.n, *c.k)}
-        image = region(self.context.target, c.right.buffer, c.right.index, box, start)
+        image = region(self.context, self.group, c.right.buffer, c.right.index, box, start)
         image = image.share(as_index(unit) % units, units) if image is not None else None
         width = ceil(plan.columns(plan.rows) / plan.gemm.lanes) * plan.gemm.lanes
         sums = Buffer("sums", c.dtype, min(c.rows, tile.rows) * width, "scratch")

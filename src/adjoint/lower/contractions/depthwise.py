@@ -27,7 +27,7 @@ from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context, finish_kernel, store_result
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.loop_order import far_accesses
+from adjoint.lower.contractions.gemm_prefetch import far_accesses
 from adjoint.lower.contractions.phases import Phases, phases_of
 from adjoint.lower.contractions.prefetch import Region, region
 from adjoint.lower.contractions.tile_cost import tile_lanes
@@ -171,7 +171,7 @@ def _tiles(target: Target, taps: int, rows: int, columns: int, strided: bool) ->
 
 def depthwise_kernel(context: Context, group: Group, plan: DepthwisePlan) -> Kernel:
     """The kernel of a plan: each unit is one tile of the result, or with phases a row of tiles."""
-    c, width, target = plan.contraction, plan.vectors * plan.lanes, context.target
+    c, width = plan.contraction, plan.vectors * plan.lanes
     others = [v for v in c.batch if v is not plan.row]
     block, panel = Var("block", ceil(plan.row.extent / plan.rows)), Var("panel", ceil(c.columns / width))
     # The tiles of an image follow each other, so that a thread may compute what all of them read (`compute_at`).
@@ -185,11 +185,11 @@ def depthwise_kernel(context: Context, group: Group, plan: DepthwisePlan) -> Ker
     end = after.pop(block) * plan.rows, after.pop(panel, as_index(0)) * width, after
     image = (as_index(unit) // tiles + 1) % images
     if plan.phases is not None:
-        following = plan.phases.next_plane(target, others, image)
+        following = plan.phases.next_plane(context, group, others, image)
     else:
         then = {v: as_index(0) for v in (*c.axes, *c.k)} | unravel(others, image)
         box = {v: v.extent for v in (plan.row, c.n, *c.k)}
-        following = region(target, c.right.buffer, c.right.index, box, then)
+        following = region(context, group, c.right.buffer, c.right.index, box, then)
     own = following.share(as_index(unit) % tiles, tiles) if following is not None else None
 
     def strip(rows: int, row: Index) -> tuple[Stmt, ...]:

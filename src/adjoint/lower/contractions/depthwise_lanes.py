@@ -144,13 +144,15 @@ class _Builder:
 
     def kernel(self) -> Kernel:
         """Each unit is a vector of channels of an image."""
-        plan, c, target = self.plan, self.plan.contraction, self.context.target
+        plan, c = self.plan, self.plan.contraction
         unit, panel, plane = Var("u", plan.units), Var("panel", plan.panels), prod(plan.image.shape[-2:])
         axes = (*plan.outer, panel)
         at, following = (unravel(axes, number) for number in (as_index(unit), (as_index(unit) + 1) % unit.extent))
         number, element = at.pop(panel), Var("s", plane * plan.lanes)
         start = (first_plane(plan.image, {**following, plan.lane: as_index(0)}) + following[panel] * plan.lanes) * plane
-        ahead = region(target, plan.image.buffer, as_index(element), {element: element.extent}, {element: start})
+        ahead = region(
+            self.context, self.group, plan.image.buffer, as_index(element), {element: element.extent}, {element: start}
+        )
         planes = Buffer("planes", c.dtype, plane * plan.lanes, "scratch")
         sums = Buffer("sums", c.dtype, plan.row.extent * c.columns * plan.lanes, "scratch")
         work = 0.0

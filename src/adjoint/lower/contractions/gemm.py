@@ -20,7 +20,6 @@ from adjoint.kernel.ir import (
     For,
     Kernel,
     Load,
-    Prefetch,
     Stmt,
     Store,
     When,
@@ -31,16 +30,8 @@ from adjoint.lower.context import Context, finish_kernel, store_result
 from adjoint.lower.contractions.contraction import Contraction, contiguous_run
 from adjoint.lower.contractions.conversion import convert_operands
 from adjoint.lower.contractions.gemm_plan import GemmPlan
-from adjoint.lower.contractions.loop_order import (
-    PrefetchSlots,
-    far_accesses,
-    loop_order,
-    packed_order,
-    prefetch_columns,
-    prefetch_image,
-    prefetch_panel,
-    prefetch_tile,
-)
+from adjoint.lower.contractions.gemm_prefetch import GemmPrefetch, PrefetchSlots, TileOrigin, slots_of
+from adjoint.lower.contractions.loop_order import loop_order, packed_order
 from adjoint.lower.contractions.packing import pack_columns, pack_left, pack_panel
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, tiled, unravel, vector_runs
@@ -49,9 +40,6 @@ __all__ = ["GemmBuilder", "Point", "gemm_kernels"]
 
 #: What a tile does at one of its points: accumulators, place in them, row and column of the result.
 Point = Callable[[Buffer, Index, Index, Index], Store]
-
-#: Where a tile lies: its first row and column, and the other axes.
-_TileOrigin = tuple[Index, Index, dict[Var, Index]]
 
 
 def gemm_kernels(context: Context, group: Group, plan: GemmPlan) -> list[Kernel]:
@@ -110,36 +98,32 @@ class GemmBuilder:
         panels = ceil(self.c.columns / self.plan.columns)
         unit = Var("u", self.c.batches // self.plan.tile.stack * blocks * panels)
         # The axes of units: blocks of rows, panels of columns in two levels, and the batch.
-        l2_panels = self.plan.l2_panels
+        l2_panels, stack = self.plan.l2_panels, self.plan.tile.stack
         axes = Var("block", blocks), Var("slab", panels // l2_panels), Var("panel", l2_panels)
         order = loop_order(self.plan, *axes)
-        if self.plan.tile.stack > 1:
-            inner = self.c.batch[-1]
-            few = Var(inner.name, inner.extent // self.plan.tile.stack)
-            at = unravel([few if v is inner else v for v in order], as_index(unit))
-            at[inner] = at.pop(few) * self.plan.tile.stack + as_index(self.neighbour)
-        else:
-            at = unravel(order, as_index(unit))
-        block, panel = at.pop(axes[0]), at.pop(axes[1]) * l2_panels + at.pop(axes[2])
-        after: _TileOrigin | None = None
-        if (
-            self.plan.tile.stack == 1
-            and not self.c.rows % self.plan.tile.rows
-            and not self.c.columns % self.plan.columns
-        ):
-            # There are no remainder tiles, so the position of the next tile is known. The last prefetches the first.
-            then = unravel(order, (as_index(unit) + 1) % unit.extent)
-            down, across = then.pop(axes[0]), then.pop(axes[1]) * l2_panels + then.pop(axes[2])
-            after = down * self.plan.tile.rows, across * self.plan.columns, then
+        stacked = self.c.batch[-1] if stack > 1 else None
+        counters = {v: Var(v.name, v.extent // stack) if v is stacked else v for v in order}
+
+        def place_of(number: Index, neighbour: Index) -> tuple[Index, Index, dict[Var, Index]]:
+            """The row block, the panel and the other axes of a unit."""
+            found = unravel(list(counters.values()), number)
+            at = {v: found[counter] for v, counter in counters.items()}
+            block, panel = at.pop(axes[0]), at.pop(axes[1]) * l2_panels + at.pop(axes[2])
+            return block, panel, at if stacked is None else at | {stacked: at[stacked] * stack + neighbour}
+
+        def origin(number: Index) -> TileOrigin:
+            block, panel, at = place_of(number, as_index(0))
+            return block * self.plan.tile.rows, panel * self.plan.columns, at
+
+        block, panel, at = place_of(as_index(unit), as_index(self.neighbour))
+        outer = axes[0] if self.plan.order == "rows" else axes[2]
+        inside = prod(counters[v].extent for v in order[order.index(outer) + 1 :])
+        hints = GemmPrefetch(self.context, self.group, self.plan)
 
         def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
             def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
-                size = rows, columns
-                prefetch = self._prefetch_epilogue(size, after or (row, column, at))
-                prefetch = prefetch.merged_with(prefetch_image(self.context, self.plan, unit, rows))
-                share = row // self.plan.tile.rows, blocks
-                prefetch = prefetch.merged_with(prefetch_columns(self.context, self.plan, at, column, share, rows))
-                return self.tile(size, row, column, at, self._store_point(at), prefetch)
+                prefetch = hints.in_place((rows, columns), origin, unit, inside)
+                return self.tile((rows, columns), row, column, at, self._store_point(at), prefetch)
 
             return tiled(panel, self.c.columns, self.plan.columns, tile)
 
@@ -181,6 +165,9 @@ class GemmBuilder:
         axes = Var("panel", panels), Var("part", groups)
         at = unravel(packed_order(self.context.target, plan, *axes), as_index(unit))
         panel, part = map(at.pop, axes)
+        then = unravel(packed_order(self.context.target, plan, *axes), (as_index(unit) + 1) % unit.extent)
+        following, _ = then.pop(axes[0]), then.pop(axes[1])
+        hints = GemmPrefetch(self.context, self.group, plan)
 
         def whole(columns: int, column: Index) -> tuple[Stmt, ...]:
             width = -(-columns // plan.lanes) * plan.lanes
@@ -204,15 +191,16 @@ class GemmBuilder:
                     begin = self._clear if first else keep(store=False)
                     end = self._store_point(at) if last else keep(store=True)
                     iteration = as_index(beside) * per_group + (row - first_row) // plan.tile.rows
-                    prefetch = (
-                        prefetch_tile(
-                            self.context, self.group, plan, {**at, c.n: here}, (row, rows, own), (start, extent)
-                        )
-                        if last
-                        else prefetch_panel(
-                            self.context, plan, at, (column, columns), start + extent, iteration, per_group * plan.wide
-                        )
-                    )
+                    tiles = per_group * plan.wide
+                    if last:
+                        fresh = hints.panel(then, following * (plan.columns * plan.wide), columns, as_index(0))
+                    else:
+                        fresh = hints.panel(at, column, columns, start + extent)
+                    mine = fresh.share(iteration, tiles) if fresh is not None else None
+                    if last:
+                        prefetch = hints.packed((rows, own), (row, here, at), (start, extent), mine)
+                    else:
+                        prefetch = slots_of([mine], c, extent)
                     return (
                         *self._unrolled_tile(acc, rows, own, row, here, begin, whole=True),
                         *self._multiply(acc, rows, own, row, here, at, block, prefetch),
@@ -267,22 +255,6 @@ class GemmBuilder:
             along.append(self._stacked(For(vector, (For(lane, (body,), "vector"),), "unroll")))
         # Row by row: each element of the left operand is dead before the next is loaded.
         return (For(i, tuple(along), "unroll"),)
-
-    def _prefetch_epilogue(self, size: tuple[int, int], spot: _TileOrigin) -> PrefetchSlots:
-        """Prefetch the rows of large tensors that the epilogue of a tile accesses, one row per slot."""
-        rows, columns = size
-        row, column, at = spot
-        far = far_accesses(self.context, self.group, self.c, at)
-        vector = Var("j", -(-columns // self.plan.lanes))
-
-        def lines(slot: Index) -> tuple[Stmt, ...]:
-            where = {self.c.n: column + as_index(vector) * self.plan.lanes}
-            if self.c.m is not None:
-                where[self.c.m] = row + slot
-            prefetch = tuple(Prefetch(b, i.substitute(where), write) for b, i, write in far)
-            return (self._stacked(For(vector, prefetch, "unroll")),) if prefetch else ()
-
-        return PrefetchSlots(rows, lines)
 
     def _stacked(self, loop: For) -> For:
         """A loop over the tiles of a stack."""
@@ -371,7 +343,7 @@ class GemmBuilder:
         padded = block.panel is not None or self.plan.form.right == "whole"
         beyond = not padded and columns % self.plan.lanes > 0 and self.c.right.index.coefficient(self.c.n) == 1
         body = self._unrolled_tile(acc, rows, columns, row, column, step, whole=beyond or padded)
-        vectors, taps = acc.size // self.plan.lanes, prod(v.extent for v in steps)
+        vectors, taps = acc.size // self.plan.lanes, prod(block.extents)
         if len(steps) == 2 and taps * vectors <= costs.MAX_UNROLLED_WINDOW:
             # The taps of a depthwise window: neighboring rows of the tile share what they load.
             return (For(steps[0], (For(steps[1], body, "unroll"),), "unroll"),)

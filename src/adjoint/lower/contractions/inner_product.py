@@ -250,7 +250,7 @@ class _Builder:
         outer = [v for v in c.batch if v is not across and v not in self.plan.unrolled]
         following = outer[-1] if outer and self.plan.extents[0] == 1 else others[0]
         corner |= {following: at[following] + 1}
-        found = [region(self.context.target, e.buffer, e.index, box, corner) for e in (c.left, c.right)]
+        found = [region(self.context, self.group, e.buffer, e.index, box, corner) for e in (c.left, c.right)]
         number, count = ravel(inner, {v: as_index(v) for v in inner}), prod(v.extent for v in inner)
         return spread_prefetches([r for r in found if r is not None], number, count)
 

@@ -118,9 +118,9 @@ class _Builder:
         c, plan = self.c, self.plan
         step, outer = Var("s", self._block), plan.rows[0]
         place = (iteration + 1) % iterations * self._block
-        block = region(self.context.target, self.panels, as_index(step), {step: step.extent}, {step: place})
+        block = region(self.context, self.group, self.panels, as_index(step), {step: step.extent}, {step: place})
         share = outer.extent // plan.groups
         corner = {**{v: as_index(0) for v in (*c.axes, *c.k)}, outer: (number + 1) % plan.groups * share}
         every = {**{v: v.extent for v in (*plan.rows, *c.k)}, outer: share}
-        rows = region(self.context.target, plan.other.buffer, plan.other.index, every, corner)
+        rows = region(self.context, self.group, plan.other.buffer, plan.other.index, every, corner)
         return [s for s in (block, rows.share(iteration, iterations) if rows is not None else None) if s is not None]

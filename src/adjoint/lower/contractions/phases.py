@@ -16,13 +16,13 @@ from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, For, Load, Stmt, Store, When
-from adjoint.kernel.target import Target
 from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.borders import Image, image_of
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.planes import first_plane
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import unravel
 
 __all__ = ["Phases", "phases_of"]
@@ -112,11 +112,11 @@ class Phases:
         value = Load(self.image.buffer, source + column, guard) if any(inside) else Const(0.0, buffer.dtype)
         return For(lane, (Store(((buffer, place, value),)),), "vector")
 
-    def next_plane(self, target: Target, axes: list[Var], following: Index) -> Region | None:
+    def next_plane(self, context: Context, group: Group, axes: list[Var], following: Index) -> Region | None:
         """The plane of the image of another point of some axes."""
         step = Var("s", prod(self.image.shape[-2:]))
         start = first_plane(self.image, unravel(axes, following)) * step.extent
-        return region(target, self.image.buffer, as_index(step), {step: step.extent}, {step: start})
+        return region(context, group, self.image.buffer, as_index(step), {step: step.extent}, {step: start})
 
 
 def phases_of(context: Context, c: Contraction, row: Var, lanes: int) -> Phases | None:

@@ -19,7 +19,8 @@ from math import ceil, prod
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Prefetch, Stmt, When
-from adjoint.kernel.target import Target
+from adjoint.lower.context import Context
+from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import unravel
 
 __all__ = ["Region", "region", "spread_prefetches"]
@@ -79,19 +80,22 @@ class Region:
 
 
 def region(
-    target: Target,
+    context: Context,
+    group: Group,
     buffer: Buffer,
     index: Index,
     box: Mapping[Var, int],
     start: Mapping[Var, Index],
     write: bool = False,
 ) -> Region | None:
-    """The region that a box of elements covers; None where the buffer is small or the index is not affine.
+    """The region that a box of elements covers; None where the buffer is near or the index is not affine.
 
     Parameters
     ----------
-    target : Target
-        The CPU: what fits its second-level cache is not prefetched.
+    context : Context
+        What is far away; anything else is not prefetched.
+    group : Group
+        The group whose kernel accesses the buffer.
     buffer, index
         The access, in terms of the axes.
     box : mapping
@@ -102,12 +106,13 @@ def region(
         Whether the region will be written.
     """
     steps = [index.coefficient(v) for v in box]
-    if buffer.nbytes < costs.l2_bytes(target) or any(step is None for step in steps):
+    if not context.is_far(group, buffer) or any(step is None for step in steps):
         return None
     extents = [(abs(step), extent) for step, extent in zip(steps, box.values(), strict=True) if step and extent > 1]
     run = 1
     runs: list[tuple[int, int]] = []
-    near = target.line_bytes // buffer.dtype.itemsize
+    line = context.target.line_bytes
+    near = line // buffer.dtype.itemsize
     for apart, count in sorted(extents):
         if not runs and apart <= run + max(run * costs.PREFETCH_GAP, near):
             run += (count - 1) * apart
@@ -116,11 +121,9 @@ def region(
         else:
             runs.append((count, apart))
     # Runs that do not begin with a line reach into one more.
-    lines = ceil(run * buffer.dtype.itemsize / target.line_bytes) + any(apart % near for _, apart in runs)
+    lines = ceil(run * buffer.dtype.itemsize / line) + any(apart % near for _, apart in runs)
     every = lines * prod(count for count, _ in runs)
-    return Region(
-        buffer, index.substitute(start), tuple(reversed(runs)), lines, target.line_bytes, write, as_index(0), every
-    )
+    return Region(buffer, index.substitute(start), tuple(reversed(runs)), lines, line, write, as_index(0), every)
 
 
 def spread_prefetches(regions: Sequence[Region], step: Index, steps: int) -> tuple[Stmt, ...]:

@@ -195,14 +195,16 @@ class SplitKBuilder:
         following = unravel(iterations, number % prod(t.extent for t in iterations))
         start = {v: following[t] * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
         start[c.k[0]] = start[c.k[0]] + at.part // plan.batches * (c.k[0].extent // plan.parts)
-        outer, target = plan.rows[0], self.context.target
+        outer = plan.rows[0]
         corner = {**{v: as_index(0) for v in c.axes}, **start, outer: at.row}
         steps = dict(zip(c.k, plan.blocks, strict=True))
         columns, first = panel
         box = {**steps, plan.lane: columns}
-        packed = region(target, plan.panel.buffer, plan.panel.index, box, {**corner, plan.lane: first})
+        packed = region(
+            self.context, self.group, plan.panel.buffer, plan.panel.index, box, {**corner, plan.lane: first}
+        )
         every = {**steps, **{v: v.extent for v in plan.rows}, outer: outer.extent // plan.groups}
-        whole = region(target, plan.other.buffer, plan.other.index, every, corner)
+        whole = region(self.context, self.group, plan.other.buffer, plan.other.index, every, corner)
         return [s for s in (packed, whole) if s is not None]
 
     def pack(self, own: Panel, columns: int, first: Index, start: dict[Var, Index]) -> tuple[Stmt, ...]:

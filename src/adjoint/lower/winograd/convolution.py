@@ -27,7 +27,7 @@ from adjoint.lower.context import Context, finish_kernel, group_inliner, store_o
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.gemm import GemmBuilder
 from adjoint.lower.contractions.gemm_plan import GemmPlan
-from adjoint.lower.contractions.loop_order import PrefetchSlots, far_accesses
+from adjoint.lower.contractions.gemm_prefetch import PrefetchSlots, far_accesses
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
 from adjoint.lower.contractions.tile_cost import tile_lanes
 from adjoint.lower.fusion.groups import Group
@@ -193,10 +193,10 @@ class _Builder:
         if roles.images is not None:
             box[roles.images] = plan.images
         places = dict.fromkeys([*far_accesses(self.context, self.group, c, {}), *self._read_by_stages()])
-        target, corner = self.context.target, {**start(at), self._m: first}
-        results = [region(target, b, i, {**box, self._m: count}, corner, w) for b, i, w in places]
+        corner = {**start(at), self._m: first}
+        results = [region(self.context, self.group, b, i, {**box, self._m: count}, corner, w) for b, i, w in places]
         whole = {**box, **{v: v.extent for v in c.k}}
-        image = region(target, c.right.buffer, c.right.index, whole, start(following))
+        image = region(self.context, self.group, c.right.buffer, c.right.index, whole, start(following))
         return [s for s in (*results, image and image.share(iteration, iterations)) if s is not None]
 
     def _read_by_stages(self) -> list[tuple[Buffer, Index, bool]]:

@@ -148,9 +148,11 @@ class _Builder:
             box[roles.images] = plan.images
         image, cotangent = self._image, plan.cotangent
         window = {v: v.extent for v in (*roles.channels, roles.tap, roles.across)}
-        whole = region(self.context.target, image.buffer, image.index, {**box, **window}, corner)
+        whole = region(self.context, self.group, image.buffer, image.index, {**box, **window}, corner)
         lane = {**corner, plan.lane: (first + panel) * plan.width}
-        packed = region(self.context.target, cotangent.buffer, cotangent.index, {**box, plan.lane: plan.width}, lane)
+        packed = region(
+            self.context, self.group, cotangent.buffer, cotangent.index, {**box, plan.lane: plan.width}, lane
+        )
         return [s for s in (whole and whole.share(panel, plan.panels), packed) if s is not None]
 
     def _panel(

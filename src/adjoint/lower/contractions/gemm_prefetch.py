@@ -1,0 +1,185 @@
+"""What the tiles of a GEMM prefetch: what later tiles will access and neither a cache nor a hardware prefetcher holds.
+
+While a tile is computed, a few lines at a time, it prefetches
+
+- what the epilogue of the next tile reads and writes, such as the parameters that a weight gradient updates;
+- its share of the operands that later tiles read first: the next row block of the left one, the next panel of the right
+  one, which is a block of k of it where that is packed, or the next image.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+
+from adjoint import costs
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Buffer, Const, Load, Stmt, postorder
+from adjoint.lower.context import Context, store_result
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.gemm_plan import GemmPlan, iterates_images
+from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.loops import unravel
+
+__all__ = ["GemmPrefetch", "PrefetchSlots", "TileOrigin", "epilogue_streams", "far_accesses", "slots_of"]
+
+#: Where a tile lies: its first row and column, and the other axes.
+TileOrigin = tuple[Index, Index, Mapping[Var, Index]]
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchSlots:
+    """The prefetches that accompany a tile: the tile's loop is cut into slots, each with a few lines."""
+
+    slots: int
+    lines: Callable[[Index], tuple[Stmt, ...]]
+
+
+def slots_of(regions: Sequence[Region | None], c: Contraction, steps: int) -> PrefetchSlots | None:
+    """The prefetches of some regions during so many steps of the outermost summed axis.
+
+    A slot has two lines, or up to eight if it would have too few steps for a loop.
+    """
+    found = [r for r in regions if r is not None]
+    if not found or not steps:
+        return None
+    few, many = (ceil(sum(r.lines for r in found) / burst) for burst in reversed(costs.PREFETCH_BURSTS))
+    long = steps // ceil(costs.PREFETCH_STEPS / prod(v.extent for v in c.k[1:]))
+    slots = min(max(min(many, long), few), steps)
+    return PrefetchSlots(slots, lambda slot: spread_prefetches(found, slot, slots))
+
+
+def far_accesses(
+    context: Context, group: Group, c: Contraction, at: Mapping[Var, Index]
+) -> list[tuple[Buffer, Index, bool]]:
+    """Rows of far tensors that an epilogue accesses: (buffer, index in terms of `c.m` and `c.n`, is written).
+
+    Results that it does not read are left out if the second-level cache holds them: stores do not wait for their lines.
+    """
+    index = c.index({**{v: as_index(v) for v in c.axes}, **at})
+    probe = store_result(context, group, index, Const(0.0, c.dtype))
+    writes = {(b, i): True for b, i, _ in probe.targets}
+    loads = [e for e in postorder([v for _, _, v in probe.targets]) if isinstance(e, Load) and e.guard is None]
+    places = {(e.buffer, e.index): False for e in loads} | writes
+    read, large = {e.buffer for e in loads}, costs.l2_bytes(context.target)
+    return [
+        (b, i, write)
+        for (b, i), write in places.items()
+        if (b.nbytes >= large or (b in read and context.is_far(group, b)))
+        and i.coefficient(c.n) == 1
+        and (c.m is None or i.coefficient(c.m))
+    ]
+
+
+def epilogue_streams(context: Context, group: Group, c: Contraction) -> int:
+    """Number of tensors that the epilogue walks in rows at least a page apart."""
+    if c.m is None or iterates_images(context.target, c):
+        return 0
+    large = [(b, i) for b, i, _ in far_accesses(context, group, c, {}) if b.nbytes >= costs.l2_bytes(context.target)]
+    return sum((i.coefficient(c.m) or 0) * b.dtype.itemsize >= costs.PAGE_BYTES for b, i in large)
+
+
+@dataclass(frozen=True, slots=True)
+class GemmPrefetch:
+    """The prefetches of one GEMM."""
+
+    context: Context
+    group: Group
+    plan: GemmPlan
+
+    def in_place(
+        self, size: tuple[int, int], origin: Callable[[Index], TileOrigin], unit: Var, inside: int
+    ) -> PrefetchSlots | None:
+        """The prefetches of a tile from operands in place.
+
+        Parameters
+        ----------
+        size : tuple of int
+            Its rows and columns.
+        origin : callable
+            Where the tile of a unit lies, by the unit's number.
+        unit : Var
+            The number of this one.
+        inside : int
+            Number of consecutive units that share a row block, or a panel of columns if tiles go down the columns.
+        """
+        c, here = self.plan.contraction, as_index(unit)
+        then, later = ((here + 1) % unit.extent, (here // inside + 1) * inside % unit.extent)
+        operand = self._next_operand(size, origin(later))
+        regions = [
+            *self._epilogue(size, origin(then)),
+            self._next_image(unit),
+            operand and operand.share(here % inside, inside),
+        ]
+        return slots_of(regions, c, c.k[0].extent if c.k else 0)
+
+    def packed(
+        self, size: tuple[int, int], here: TileOrigin, block: tuple[Index, int], panel: Region | None
+    ) -> PrefetchSlots | None:
+        """The prefetches of a tile in the last block of k: its epilogue's, the row block below, and part of a panel.
+
+        `block` is the first step of k and the number of steps.
+        """
+        plan, c = self.plan, self.plan.contraction
+        (rows, _), (row, _, at), (start, steps) = size, here, block
+        regions = [*self._epilogue(size, here), panel]
+        stays = c.left.buffer.nbytes < costs.l2_bytes(self.context.target) and c.columns > plan.columns * plan.wide
+        if c.m is not None and len(c.k) == 1 and not stays:
+            below = {**{v: as_index(0) for v in c.axes}, **at, c.m: row + rows, c.k[0]: start}
+            regions.append(self._region(c.left, {c.m: rows, c.k[0]: steps}, below))
+        return slots_of(regions, c, steps if c.k else 0)
+
+    def panel(self, at: Mapping[Var, Index], column: Index, columns: int, start: Index) -> Region | None:
+        """A block of k of a panel of the right operand."""
+        c = self.plan.contraction
+        if len(c.k) != 1:
+            return None
+        box = {c.k[0]: self.plan.block, c.n: columns}
+        return self._region(c.right, box, {**at, c.k[0]: start, c.n: column})
+
+    def _epilogue(self, size: tuple[int, int], origin: TileOrigin) -> list[Region | None]:
+        """What the epilogue of a tile accesses."""
+        c, (rows, columns), (row, column, at) = self.plan.contraction, size, origin
+        start, box = {**{v: as_index(0) for v in c.axes}, **at, c.n: column}, {c.n: columns}
+        if self.plan.tile.stack > 1:
+            box[c.batch[-1]] = self.plan.tile.stack
+        if c.m is not None:
+            start[c.m], box[c.m] = row, rows
+        accesses = far_accesses(self.context, self.group, c, {})
+        return [region(self.context, self.group, b, i, box, start, write) for b, i, write in accesses]
+
+    def _next_image(self, unit: Var) -> Region | None:
+        """The share of the next image that a tile of the current one prefetches, where units walk images."""
+        c, plan = self.plan.contraction, self.plan
+        outer = c.batch[:-1]
+        if not outer or plan.order != "images":
+            return None
+        images = prod(v.extent for v in outer)
+        units = unit.extent // images
+        start = {v: as_index(0) for v in (*c.axes, *c.k)} | unravel(outer, (as_index(unit) // units + 1) % images)
+        image = self._region(c.right, {v: v.extent for v in (c.batch[-1], c.n, *c.k)}, start)
+        return image.share(as_index(unit) % units, units) if image is not None else None
+
+    def _next_operand(self, size: tuple[int, int], origin: TileOrigin) -> Region | None:
+        """The row block that later tiles read, or the panel if tiles go down the columns."""
+        c, plan, (row, column, at) = self.plan.contraction, self.plan, origin
+        if len(c.k) != 1 or plan.order == "images" or plan.tile.stack > 1:
+            return None
+        start = {**{v: as_index(0) for v in c.axes}, **at, c.k[0]: as_index(0), c.n: column}
+        if c.m is not None:
+            start[c.m] = row
+        box = {c.k[0]: c.k[0].extent}
+        if plan.order == "rows":
+            if c.m is None or c.columns < costs.MIN_PREFETCHED_ROWS:
+                return None
+            return self._region(c.left, box | {c.m: size[0]}, start)
+        if c.rows < costs.MIN_PREFETCHED_ROWS or c.columns <= plan.columns:
+            return None
+        step = (c.right.index.coefficient(c.k[0]) or 0) * c.right.dtype.itemsize
+        # The hardware prefetcher follows long rows, but not the short ones of a panel, which are far apart.
+        if step < 2 * plan.columns * c.right.dtype.itemsize or c.right.index.coefficient(c.n) != 1:
+            return None
+        return self._region(c.right, box | {c.n: size[1]}, start)
+
+    def _region(self, load: Load, box: Mapping[Var, int], start: Mapping[Var, Index]) -> Region | None:
+        return region(self.context, self.group, load.buffer, load.index, box, start)

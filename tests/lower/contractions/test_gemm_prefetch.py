@@ -1,0 +1,69 @@
+"""Prefetches of GEMMs: what later tiles access and no cache holds, a few lines at a time."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from adjoint import ops
+from adjoint.compiler import compile, host
+from adjoint.ir import Function, param
+from adjoint.kernel.ir import Kernel, Prefetch, walk
+from adjoint.pipeline import lower_function
+from tests.closeness import agrees_with_graph
+from tests.hardware import levels
+from tests.lower.contractions.test_contractions import AVX512, OPTIONS, product
+from tests.lower.contractions.test_gemm import convolution, updated
+
+
+def prefetched(kernel: Kernel) -> dict[str, bool]:
+    """The names of the buffers that a kernel prefetches, and whether to write them."""
+    return {s.buffer.name: s.write for s in walk(kernel.body) if isinstance(s, Prefetch)}
+
+
+def test_a_small_result_is_not_prefetched():
+    kernels = lower_function(product(64, 784, 128), host()).kernels
+    assert not any(isinstance(s, Prefetch) for kernel in kernels for s in walk(kernel.body))
+
+
+def test_what_an_update_reads_and_writes_is_prefetched():
+    kernels = lower_function(updated(512, 64, 1024), host()).kernels
+    hints = [s for kernel in kernels for s in walk(kernel.body) if isinstance(s, Prefetch)]
+    assert {s.buffer.name for s in hints if s.write} == {"result0", "result1", "result2"}
+    assert {s.buffer.name for s in hints if not s.write} == {"w", "a", "b"}
+
+
+@pytest.mark.parametrize(("out", "hinted"), [(44, True), (16, False)])
+def test_panels_of_a_large_matrix_are_prefetched_if_there_are_many_rows(out, hinted):
+    """Their rows are far apart, so that the hardware prefetcher does not find the next ones."""
+    kernel = lower_function(convolution(24, 479, out, 23, 1), AVX512).kernels[-1]
+    hints = [s for s in walk(kernel.body) if isinstance(s, Prefetch)]
+    assert any(hint.buffer.name == "x" for hint in hints) == hinted
+
+
+def chain(*widths: int) -> Function:
+    """Products of a batch of 256 rows with weights of some widths; each result is one too."""
+    x = param("x", (256, widths[0]))
+    weights = [param(f"w{n}", shape) for n, shape in enumerate(pairwise(widths))]
+    results = []
+    y = x
+    for weight in weights:
+        y = ops.matmul(y, weight)
+        results.append(y)
+    return Function("f", (x, *weights), tuple(results))
+
+
+def test_small_weights_are_prefetched_where_the_step_displaces_them():
+    """128 KiB of weights are in the cache if nothing else is, and are not if megabytes have passed since."""
+    near, far = (lower_function(chain(256, 128, *rest), AVX512).kernels for rest in ((), (1024, 1024, 256)))
+    assert not any(map(prefetched, near))
+    first = next(k for k in far if "w0" in {b.name for b in k.reads})
+    assert prefetched(first)
+
+
+@pytest.mark.parametrize("level", levels())
+def test_products_with_prefetches_agree_with_float64(level):
+    function = chain(200, 128, 1000, 260, 96)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
