@@ -46,6 +46,8 @@ def slots_of(regions: Sequence[Region | None], c: Contraction, steps: int) -> Pr
     few, many = (ceil(sum(r.lines for r in found) / burst) for burst in reversed(costs.PREFETCH_BURSTS))
     long = steps // ceil(costs.PREFETCH_STEPS / prod(v.extent for v in c.k[1:]))
     slots = min(max(min(many, long), few), steps)
+    # Slots of equal length leave no steps for a loop after them, which would be as long in code.
+    slots = next((n for n in range(slots, slots // 2, -1) if steps % n == 0), slots)
     return PrefetchSlots(slots, lambda slot: spread_prefetches(found, slot, slots))
 
 
