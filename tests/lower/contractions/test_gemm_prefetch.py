@@ -1,5 +1,6 @@
 """Prefetches of GEMMs: what later tiles access and no cache holds, a few lines at a time."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 from adjoint import ops
 from adjoint.compiler import compile, host
 from adjoint.ir import Function, param
-from adjoint.kernel.ir import Kernel, Prefetch, walk
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import For, Kernel, Prefetch, Stmt, When, walk
 from adjoint.pipeline import lower_function
 from tests.closeness import agrees_with_graph
 from tests.hardware import levels
@@ -39,6 +41,28 @@ def test_panels_of_a_large_matrix_are_prefetched_if_there_are_many_rows(out, hin
     kernel = lower_function(convolution(24, 479, out, 23, 1), AVX512).kernels[-1]
     hints = [s for s in walk(kernel.body) if isinstance(s, Prefetch)]
     assert any(hint.buffer.name == "x" for hint in hints) == hinted
+
+
+def lines_of(name: str, body: Sequence[Stmt], at: dict[Var, Index]) -> int:
+    """How many lines of a buffer some statements prefetch where enclosing loops are at some place."""
+    lines = 0
+    for s in body:
+        if isinstance(s, Prefetch):
+            lines += s.buffer.name == name
+        elif isinstance(s, For) and any(isinstance(inner, Prefetch) for inner in walk(s.body)):
+            lines += sum(lines_of(name, s.body, at | {s.var: as_index(n)}) for n in range(s.var.extent))
+        elif isinstance(s, When):
+            place = s.index.substitute(at).constant
+            lines += lines_of(name, s.then if s.low <= place < s.high else s.other, at)
+    return lines
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(816, 816, 2169), (507, 134, 2648), (816, 1024, 1600)])
+def test_an_operand_is_prefetched_once_not_by_every_tile(m, k, n):
+    """Tiles share the prefetches of what later ones read, also where several panels stay in the cache together."""
+    (kernel,) = lower_function(product(m, k, n, transpose_a=True), AVX512).kernels
+    lines = kernel.unit.extent * lines_of("b", kernel.body, {kernel.unit: as_index(0)})
+    assert 0.9 < lines / (k * n * 4 / AVX512.line_bytes) < 1.5
 
 
 def chain(*widths: int) -> Function:

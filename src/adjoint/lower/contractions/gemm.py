@@ -116,8 +116,9 @@ class GemmBuilder:
             return block * self.plan.tile.rows, panel * self.plan.columns, at
 
         block, panel, at = place_of(as_index(unit), as_index(self.neighbour))
-        outer = axes[0] if self.plan.order == "rows" else axes[2]
-        inside = prod(counters[v].extent for v in order[order.index(outer) + 1 :])
+        # The axis of the operand that consecutive units share: row blocks, or slabs of panels.
+        shared = order.index(axes[0] if self.plan.order == "rows" else axes[1])
+        inside = prod(counters[v].extent for v in order[shared + 1 :])
         hints = GemmPrefetch(self.context, self.group, self.plan)
 
         def strip(rows: int, row: Index) -> tuple[Stmt, ...]:

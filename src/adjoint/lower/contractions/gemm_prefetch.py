@@ -103,11 +103,11 @@ class GemmPrefetch:
         unit : Var
             The number of this one.
         inside : int
-            Number of consecutive units that share a row block, or a panel of columns if tiles go down the columns.
+            Number of consecutive units that share a row block, or a slab of panels if tiles go down the columns.
         """
         c, here = self.plan.contraction, as_index(unit)
         then, later = ((here + 1) % unit.extent, (here // inside + 1) * inside % unit.extent)
-        operand = self._next_operand(size, origin(later))
+        operand = self._next_operand(size, origin(later)) if inside < unit.extent else None
         regions = [
             *self._epilogue(size, origin(then)),
             self._next_image(unit),
@@ -163,7 +163,7 @@ class GemmPrefetch:
         return image.share(as_index(unit) % units, units) if image is not None else None
 
     def _next_operand(self, size: tuple[int, int], origin: TileOrigin) -> Region | None:
-        """The row block that later tiles read, or the panel if tiles go down the columns."""
+        """The row block that later tiles read, or the slab of panels if tiles go down the columns."""
         c, plan, (row, column, at) = self.plan.contraction, self.plan, origin
         if len(c.k) != 1 or plan.order == "images" or plan.tile.stack > 1:
             return None
@@ -181,7 +181,7 @@ class GemmPrefetch:
         # The hardware prefetcher follows long rows, but not the short ones of a panel, which are far apart.
         if step < 2 * plan.columns * c.right.dtype.itemsize or c.right.index.coefficient(c.n) != 1:
             return None
-        return self._region(c.right, box | {c.n: size[1]}, start)
+        return self._region(c.right, box | {c.n: size[1] * plan.l2_panels}, start)
 
     def _region(self, load: Load, box: Mapping[Var, int], start: Mapping[Var, Index]) -> Region | None:
         return region(self.context, self.group, load.buffer, load.index, box, start)
