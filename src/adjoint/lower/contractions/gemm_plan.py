@@ -201,7 +201,7 @@ def _plan(target: Target, c: Contraction, tile: Tile, form: Form, order: Order, 
     if form.right == "panels":
         if len(c.k) == 1:
             wide = tiles_per_panel(target, c.columns, c.batches, width) if streams_from_memory(target, c) else 1
-            block = panel_steps(target, c.depth, width * itemsize, wide)
+            block = panel_steps(target, c.rows, c.depth, width * itemsize, wide)
         groups = row_groups(target, c.rows, c.columns, c.batches, tile.rows, wide * width)
     convert_left, convert_right = cost_model(target, c, 0, form).converts(tile)
     if not _is_plain(c):

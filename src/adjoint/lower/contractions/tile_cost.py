@@ -89,9 +89,14 @@ def row_groups(target: Target, rows: int, columns: int, batches: int, height: in
     return min(ceil(rows / height), max(shared, spilled))
 
 
-def panel_steps(target: Target, depth: int, width: int, wide: int) -> int:
-    """Steps of k for which a panel of `wide` tiles, `width` bytes each, is packed at a time (KC in BLIS)."""
+def panel_steps(target: Target, rows: int, depth: int, width: int, wide: int) -> int:
+    """Steps of k for which a panel of `wide` tiles, `width` bytes each, is packed at a time (KC in BLIS).
+
+    A panel that few rows meet stays in the first-level cache, together with their sums between blocks.
+    """
     room = costs.l1_bytes(target) if wide > 1 else costs.panel_bytes(target)
+    if rows * width * wide <= costs.l1_lines_bytes(target):
+        room = costs.l1_lines_bytes(target)
     return ceil(depth / ceil(depth / max(room // width, 1)))
 
 
@@ -313,7 +318,7 @@ class CostModel:
         if self.traffic is None:
             return 0.0, 0.0, 0.0
         width = tile.vectors * self.lanes * self.itemsize
-        block = panel_steps(self.target, self.depth, width, wide) if self.packed else 0
+        block = panel_steps(self.target, self.rows, self.depth, width, wide) if self.packed else 0
         pages, lines = self.traffic.step_cycles(tile.rows, tile.vectors, order, block)
         result = self.rows * self.columns * self.itemsize
         spilled = 2 * result * (ceil(self.depth / block) - 1) / self.target.l2_bytes_per_cycle if block else 0.0
