@@ -385,12 +385,12 @@ MAX_INNER_ROWS = 8
 MAX_INNER_ITERATIONS = 64
 #: Most rows and columns of a tile.
 MAX_INNER_TILE = 8
-#: Streams from beyond the second-level cache that reach its full bandwidth (Zen 5).
-FULL_STREAMS = 6
+#: Fraction of the cycles of transfers between caches that the multiply-adds of an inner product do not hide (Zen 5).
+EXPOSED_INNER_TRANSFERS = 0.5
 #: An operand is copied so that k is contiguous if it has at most this fraction of the other one's elements, inverted.
 SMALL_BESIDE = 4
 #: Cycles to add the lanes of a vector as a tree and to store the sum (Zen 5).
-REDUCE_LANES_CYCLES = 10.0
+REDUCE_LANES_CYCLES = 5.0
 #: Most splits of the outermost summed axis (code size): their sums are added in one expression.
 MAX_INNER_PARTS = 64
 

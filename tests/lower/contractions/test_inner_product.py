@@ -7,6 +7,7 @@ import pytest
 
 from adjoint.compiler import CompileOptions, compile
 from adjoint.ir import Function, apply, param
+from adjoint.kernel.index import as_index
 from adjoint.kernel.ir import For, Store, walk
 from adjoint.lower.contractions.inner_product_plan import InnerProductPlan
 from adjoint.lower.program import contractions_of
@@ -14,7 +15,8 @@ from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.pipeline import after_graph_passes, lower_function, value_names
 from tests.closeness import agrees_with_graph
 from tests.hardware import needs, shared_among_levels
-from tests.lower.contractions.test_contractions import AVX512, OPTIONS
+from tests.lower.contractions.test_contractions import AVX512, OPTIONS, product
+from tests.lower.contractions.test_gemm_prefetch import lines_of
 
 
 def weight_gradient(batch, channels, size, window, stride=1, dilation=1, out=1):
@@ -98,3 +100,40 @@ def test_narrow_vectors_give_the_same_bits(case):
     for threads in (1, 3):
         narrow = compile(function, "avx2", CompileOptions(threads=threads, cache=False))(*arrays)
         np.testing.assert_array_equal(narrow, wide)
+
+
+@pytest.mark.parametrize(("rows", "columns", "order"), [(1839, 6, "rows"), (6, 1839, "columns")])
+def test_the_larger_operand_of_a_plain_product_is_read_and_prefetched_once(rows, columns, order):
+    function = product(rows, 2348, columns, transpose_b=True)
+    plan = plan_of(function)
+    assert isinstance(plan, InnerProductPlan)
+    assert plan.order == order
+    (kernel,) = lower_function(function, AVX512).kernels
+    large, small = ("a", "b") if order == "rows" else ("b", "a")
+    lines = kernel.unit.extent * lines_of(large, kernel.body, {kernel.unit: as_index(0)})
+    assert 0.9 < lines / (1839 * 2348 * 4 / AVX512.line_bytes) < 1.2
+    assert lines_of(small, kernel.body, {kernel.unit: as_index(0)}) == 0
+
+
+#: Rows, k and columns of products with few rows or columns, both operands contiguous along k.
+NARROW = [(7, 1800, 301), (301, 1801, 7), (93, 882, 9), (10, 1505, 42), (458, 1190, 8), (40, 33, 10)]
+
+
+@pytest.mark.parametrize(("case", "level"), shared_among_levels(NARROW), ids=str)
+def test_narrow_products_agree_with_the_reference(level, case):
+    function = product(*case, transpose_b=True)
+    rng = np.random.default_rng(case[2])
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+
+
+def test_narrow_products_give_the_same_bits_at_any_width_and_number_of_threads():
+    needs("avx512")
+    for case in NARROW:
+        function = product(*case, transpose_b=True)
+        rng = np.random.default_rng(0)
+        arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+        wide = compile(function, options=OPTIONS)(*arrays)
+        for threads in (1, 3):
+            narrow = compile(function, "avx2", CompileOptions(threads=threads, cache=False))(*arrays)
+            np.testing.assert_array_equal(narrow, wide)

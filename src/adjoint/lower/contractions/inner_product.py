@@ -1,9 +1,10 @@
 """Inner-product kernels: contractions whose lanes run along k.
 
 Where the result's innermost axis is short (the taps of a convolution's weight gradient), or both operands are
-contiguous along k (a matrix times a vector), each accumulator is a vector of partial sums of *one* element of the
+contiguous along k (a matrix times a few vectors), each accumulator is a vector of partial sums of *one* element of the
 result. A tile of `rows` by `columns` accumulators multiplies `rows` vectors of one operand by `columns` vectors of the
-other. At the end the lanes of every accumulator are reduced as a tree.
+other. At the end the lanes of every accumulator are reduced as a tree. Tiles of a plain product walk the larger operand
+in their outer loop, and prefetch the next block of it meanwhile.
 
 Short axes that only one operand has (taps again) are looped over inside a unit of work, one block of k at a time, so
 that the block stays in the first-level cache; their accumulators wait in scratch memory meanwhile. A block is as many
@@ -40,7 +41,7 @@ from adjoint.lower.contractions.conversion import convert_operands
 from adjoint.lower.contractions.depthwise import rows_read
 from adjoint.lower.contractions.inner_product_plan import InnerProductPlan, column_axis
 from adjoint.lower.contractions.packing import pack_along
-from adjoint.lower.contractions.prefetch import region, spread_prefetches
+from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
 from adjoint.lower.contractions.split_k_reduction import sum_of
 from adjoint.lower.elementwise import points_kernel
 from adjoint.lower.fusion.groups import Group
@@ -87,19 +88,19 @@ class _Builder:
         wide = across.extent if across is not None else 1
         row_blocks, column_blocks = ceil(c.rows / plan.rows), ceil(wide / plan.columns)
         own = column_blocks if plan.taps is not None else 1
-        unit = Var("u", plan.parts * prod(v.extent for v in outer) * row_blocks * (column_blocks // own))
-        flat = as_index(unit)
-        column_block, flat = flat % (column_blocks // own), flat // (column_blocks // own)
-        row_block, flat = flat % row_blocks, flat // row_blocks
-        many = prod(v.extent for v in outer)
-        part, at = flat // many, unravel(outer, flat % many)
+        part, tile = Var("part", plan.parts), (Var("row", row_blocks), Var("column", column_blocks // own))
+        order = (part, *outer, *(tile if plan.order == "rows" else reversed(tile)))
+        unit = Var("u", prod(v.extent for v in order))
+        at = unravel(order, as_index(unit))
+        split, row_block, column_block = map(at.pop, (part, *tile))
+        following = self._next_block(unit, order, dict(zip((c.m, across), tile, strict=True)))
         iteration = Var("block", own)
         if own > 1:
             column_block = as_index(iteration)
 
         def rows(height: int, row: Index) -> tuple[Stmt, ...]:
             def columns(width: int, column: Index) -> tuple[Stmt, ...]:
-                return self._tile({**at, c.k[0]: part}, across, height, row, width, column)
+                return self._tile(at | {c.k[0]: split}, across, height, row, width, column, following)
 
             return nest([iteration], tiled(column_block, wide, plan.columns, columns))
 
@@ -126,10 +127,31 @@ class _Builder:
 
         return points_kernel(self.context, group, output_vars(group.shape), point)
 
+    def _next_block(self, unit: Var, order: Sequence[Var], blocks: Mapping[Var | None, Var]) -> Region | None:
+        """The share of a tile of the next rows or columns that tiles of a plain product walk in their outer loop."""
+        c, plan, inner = self.c, self.plan, order[-1].extent
+        load, size = (c.left, plan.rows) if plan.order == "rows" else (c.right, plan.columns)
+        axis = next((v for v, block in blocks.items() if block is order[-2]), None)
+        if len(c.k) > 1 or axis is None or inner == unit.extent:
+            return None
+        later = unravel(order, (as_index(unit) // inner + 1) * inner % unit.extent)
+        start = {v: as_index(0) for v in (*c.axes, *c.k)} | later | {axis: later[blocks[axis]] * size}
+        found = region(
+            self.context, self.group, load.buffer, load.index, {axis: size, plan.along: plan.along.extent}, start
+        )
+        return found.share(as_index(unit) % inner, inner) if found is not None else None
+
     def _tile(
-        self, at: Mapping[Var, Index], across: Var | None, height: int, row: Index, width: int, column: Index
+        self,
+        at: Mapping[Var, Index],
+        across: Var | None,
+        height: int,
+        row: Index,
+        width: int,
+        column: Index,
+        following: Region | None,
     ) -> tuple[Stmt, ...]:
-        """All products of a unit: a tile, for every iteration of the axes inside the unit."""
+        """All products of a unit: a tile, for every iteration of the axes inside the unit; and prefetches meanwhile."""
         c, plan = self.c, self.plan
         lanes, deep = plan.lanes, plan.taps.extent if plan.taps else 1
         width *= deep
@@ -163,7 +185,7 @@ class _Builder:
             store = Store(((to, to_start + spot, Load(source, source_start + spot)),))
             return (For(part, (For(lane, (store,), "vector"),), "unroll"),)
 
-        multiply = self._multiply(acc, height, width, place)
+        multiply = self._multiply(acc, height, width, place, following)
         end = self._end(acc, height, width, place)
         if plan.image_rows > 1:
             products = self._shared_rows(acc, width // deep, place, others, steps, across)
@@ -260,8 +282,9 @@ class _Builder:
         height: int,
         width: int,
         place: Callable[[Index, Index], dict[Var, Index]],
+        following: Region | None,
     ) -> tuple[Stmt, ...]:
-        """The loop along the axis of the lanes: multiply-adds into the accumulators."""
+        """The loop along the axis of the lanes: multiply-adds into the accumulators, and prefetches of a region."""
         c, plan = self.c, self.plan
 
         def vector(along: Index, active: int) -> tuple[Stmt, ...]:
@@ -276,7 +299,10 @@ class _Builder:
             store = Store(((acc, spot, product),))
             return (For(i, (For(j, (For(lane, (store,), "vector"),), "unroll"),), "unroll"),)
 
-        return self._along(Var("v", plan.along.extent // plan.lanes), vector)
+        chunk = Var("v", plan.along.extent // plan.lanes)
+        if following is None or not chunk.extent:
+            return self._along(chunk, vector)
+        return self._along(chunk, vector, spread_prefetches([following], as_index(chunk), chunk.extent))
 
     def _end(
         self, acc: Buffer, height: int, width: int, place: Callable[[Index, Index], dict[Var, Index]]

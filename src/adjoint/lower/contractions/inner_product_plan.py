@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import ceil, prod
 from typing import Literal
 
@@ -12,7 +13,7 @@ from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.conversion import beforehand_cycles
 from adjoint.lower.contractions.gemm_plan import blocks_within
 from adjoint.lower.contractions.traffic import Block, line_cycles
-from adjoint.lower.loops import divisors
+from adjoint.lower.loops import divisors, pieces
 
 __all__ = ["InnerProductPlan", "column_axis", "plan_inner_product"]
 
@@ -46,6 +47,8 @@ class InnerProductPlan:
         Which operand of 16 bits is converted beforehand (`conversion`).
     packed : {"", "left", "right"}
         Which operand of a plain product is copied beforehand, so that it is contiguous along k as the other one is.
+    order : {"rows", "columns"}
+        What units walk in their outer loop; of a plain product, what the larger operand has.
     cycles : float
         Estimated cycles of a plain product; 0 of other contractions.
     """
@@ -60,6 +63,7 @@ class InnerProductPlan:
     convert_left: bool
     convert_right: bool
     packed: Literal["", "left", "right"] = ""
+    order: Literal["rows", "columns"] = "rows"
     cycles: float = 0.0
     taps: Var | None = None
     parts: int = 1
@@ -87,7 +91,7 @@ class InnerProductPlan:
 def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | None:
     """The plan, or None where a tile with lanes along the result is better."""
     full = costs.order_target(target).lanes(c.dtype)
-    short = c.columns < costs.MIN_INNER_LANES * full
+    short = c.columns < costs.MIN_INNER_LANES * full or (len(c.k) == 1 and min(c.rows, c.columns) < 4 * full)
     if not (short or (not c.vector_loadable and c.rows < costs.MAX_INNER_ROWS)):
         return None
     # Stride 1 or 2; None is the stride of two fused axes, which form contiguous runs.
@@ -117,8 +121,8 @@ def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | Non
     across = column_axis(c, [*inside, c.n] if taps else inside)
     wide, deep = (v.extent if v is not None else 1 for v in (across, taps))
     rest = points // (c.rows * wide * deep * prod(v.extent for v in inside))
-    transfers = _transfers(target, c, along, wide) if len(c.k) == 1 else (0.0, 0.0)
-    products, (rows, columns) = _tile(target, c.rows, wide, registers, rest, deep, transfers)
+    reads = _Reads(target, c.rows, wide, along.extent * c.dtype.itemsize) if len(c.k) == 1 else None
+    products, (rows, columns) = _tile(target, c.rows, wide, registers, rest, deep, reads)
     parts = _parts(c, along, image_rows)
     extents = tuple(v.extent // (parts if v is c.k[0] else 1) for v in c.k if v is not along)
     step_bytes = (rows + columns) * along.extent * c.dtype.itemsize
@@ -138,6 +142,7 @@ def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | Non
         parts=parts,
         image_rows=image_rows,
         packed=packed,
+        order="columns" if reads is not None and reads.by_columns else "rows",
         cycles=_cycles(c, products * rest * ceil(along.extent / full), packed) if len(c.k) == 1 else 0.0,
     )
 
@@ -201,11 +206,33 @@ def column_axis(c: Contraction, inside: Sequence[Var]) -> Var | None:
     return max(only_right, key=lambda v: v.extent, default=None)
 
 
-def _transfers(target: Target, c: Contraction, along: Var, columns: int) -> tuple[float, float]:
-    """Cycles to read a vector of each operand of a plain product from where it is: the left one once."""
-    row = along.extent * c.dtype.itemsize
-    left = 0.0 if c.rows * row <= costs.l2_bytes(target) else target.line_bytes / costs.L3_BYTES_PER_CYCLE
-    return left, line_cycles(target, Block(columns, row, row))
+@dataclass(frozen=True, slots=True)
+class _Reads:
+    """What tiles of a plain product read: `rows` of one operand and `columns` of the other, of so many bytes each."""
+
+    target: Target
+    rows: int
+    columns: int
+    nbytes: int
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether tiles walk columns in their outer loop: those of the larger operand, which is read once."""
+        return self.columns > self.rows
+
+    def cycles(self, height: int, width: int) -> float:
+        """Cycles per vector along k to read so many rows and columns, from where they are when a tile meets them."""
+        outer, inner = (self.rows, height), (self.columns, width)
+        if self.by_columns:
+            outer, inner = inner, outer
+        sweeps = ceil(inner[0] / inner[1])
+        first = outer[0] if outer[0] * self.nbytes > costs.l2_bytes(self.target) else 0
+        walked = self._line(first) + self._line(height + width) * (sweeps - 1)
+        return outer[1] * walked / sweeps + inner[1] * self._line(inner[0])
+
+    def _line(self, rows: int) -> float:
+        """Cycles to read a line of so many rows again."""
+        return line_cycles(self.target, Block(1, rows * self.nbytes, 0))
 
 
 def _taps_fit(target: Target, taps: Var, registers: int) -> bool:
@@ -214,12 +241,12 @@ def _taps_fit(target: Target, taps: Var, registers: int) -> bool:
 
 
 def _tile(
-    target: Target, rows: int, columns: int, registers: int, rest: int, taps: int, transfers: tuple[float, float]
+    target: Target, rows: int, columns: int, registers: int, rest: int, taps: int, reads: _Reads | None
 ) -> tuple[float, tuple[int, int]]:
     """The tile with the lowest estimated cost, and that of a step, if a vector of partial sums takes so many registers.
 
-    Each tile is `rest` units of work, and has so many taps for each row and column; `transfers` are cycles per vector
-    of the left and of the right operand.
+    Each tile is `rest` units of work, and has so many taps for each row and column; `reads` are those of a plain
+    product.
     """
     candidates = [
         (height, width)
@@ -229,14 +256,15 @@ def _tile(
     ]
 
     def cycles(tile: tuple[int, int]) -> float:
-        height, width = tile
-        compute = costs.multiply_add_cycles(target, height * width * taps * registers)
-        across = ceil(columns / width)
-        moved = max(height, costs.FULL_STREAMS) * transfers[0] / across + width * transfers[1]
-        loads = (height + width * taps) * registers / target.load_units
-        step = max(compute, loads, costs.chain_cycles(target), moved)
-        tiles = ceil(rows / height) * across
-        return tiles * (step + costs.EXPOSED_TRANSFERS * moved) * costs.idle(target, tiles * rest)
+        total, number = 0.0, 0
+        for (_, down, height), (_, across, width) in product(pieces(rows, tile[0]), pieces(columns, tile[1])):
+            compute = costs.multiply_add_cycles(target, height * width * taps * registers)
+            loads = (height + width * taps) * registers / target.load_units
+            moved = reads.cycles(height, width) if reads is not None else 0.0
+            step = max(compute, loads, costs.chain_cycles(target)) + costs.EXPOSED_INNER_TRANSFERS * moved
+            total += down * across * max(step, moved)
+            number += down * across
+        return total * costs.idle(target, number * rest)
 
     best = min(candidates, key=lambda t: (cycles(t), -t[0] * t[1]), default=(1, 1))
     return cycles(best), best
