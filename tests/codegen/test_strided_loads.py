@@ -1,9 +1,14 @@
-"""Offsets of lanes against Python's integers."""
+"""Offsets of lanes against Python's integers, and loads of windows against NumPy."""
 
+import numpy as np
 import pytest
 
-from adjoint.codegen.strided_loads import contiguous_run, lane_offsets
+from adjoint import ops
+from adjoint.codegen.strided_loads import contiguous_run, lane_offsets, window_loads
+from adjoint.compiler import CompileOptions, compile
+from adjoint.ir import Function, param
 from adjoint.kernel.index import Dynamic, Var, as_index
+from tests.hardware import shared_among_levels
 
 LANE, OTHER = Var("l", 16), Var("i", 5)
 
@@ -51,3 +56,40 @@ class _Reading:
 )
 def test_lengths_of_runs(offsets, length):
     assert contiguous_run(offsets) == length
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        *([step * lane for lane in range(16)] for step in (3, 4, 5, 6, 7, 8)),
+        [6 * lane for lane in range(9)],
+        [90 - 6 * lane for lane in range(16)],
+        [0, 1, 2, 40, 41, 42, 7, 7, 33, 5, 60, 0, 11, 12, 13, 14],
+    ],
+)
+def test_shuffles_of_a_window_pick_every_lane(offsets):
+    memory, made = np.arange(max(offsets) + 1), None
+    for first, picks in window_loads(offsets, 16, 4):
+        one = memory[first : first + 16]
+        assert len(one) == 16
+        made = np.concatenate([one if made is None else made, one])[picks]
+    assert made is not None
+    np.testing.assert_array_equal(made[: len(offsets)], offsets)
+
+
+def test_windows_that_take_too_many_loads_are_gathered():
+    assert window_loads([9 * lane for lane in range(16)], 16, 4) == []
+    assert window_loads([3 * lane for lane in range(8)], 8, 4) == []
+
+
+@pytest.mark.parametrize(("step", "level"), shared_among_levels([3, 5, 6, 8, 11]))
+@pytest.mark.parametrize("rows", [16, 37])
+def test_strided_rows_are_numpys(step, level, rows):
+    x = param("x", (rows, step))
+    columns = Function("columns", (x,), (ops.sum(ops.multiply(x, x), axis=1),))
+    product = Function("product", (x, y := param("y", (step, 1))), (ops.matmul(x, y),))
+    rng = np.random.default_rng(step)
+    a, b = (rng.integers(-9, 10, size).astype("f4") for size in ((rows, step), (step, 1)))
+    options = CompileOptions(threads=1, cache=False)
+    np.testing.assert_array_equal(compile(columns, level, options)(a), (a * a).sum(axis=1))
+    np.testing.assert_array_equal(compile(product, level, options)(a, b), a @ b)

@@ -6,7 +6,10 @@ from itertools import pairwise
 from adjoint.kernel.index import Index, Quotient, Remainder, Var, uses
 from adjoint.kernel.ir import Apply, Const, Coordinate, Expr
 
-__all__ = ["contiguous_run", "guarded_lanes", "lane_offsets", "window", "without_lane"]
+__all__ = ["contiguous_run", "guarded_lanes", "lane_offsets", "window", "window_loads", "without_lane"]
+
+#: Bytes of vectors of which one instruction picks any lanes of two (AVX-512's vpermt2ps), and most vectors of a window.
+_PERMUTED_BYTES, _MAX_LOADS = 64, 8
 
 
 def lane_offsets(index: Index, var: Var, width: int) -> list[int]:
@@ -77,3 +80,28 @@ def window(fixed: Index, offsets: Sequence[int], size: int) -> tuple[int, int]:
         if (fixed + start).low >= 0 and (fixed + end).high <= size:
             return start, end - start
     return low, high - low + 1
+
+
+def window_loads(offsets: Sequence[int], width: int, itemsize: int) -> list[tuple[int, list[int]]]:
+    """The vectors that cover a window, each with the shuffle that picks its lanes beside what was picked so far.
+
+    A vector of every sixth element takes six loads and as many shuffles, which neighbors share the loads of; one by
+    one, its sixteen elements would take a load and an insertion each. Empty if there are too many of them, or if the
+    CPU shuffles narrower vectors only, which takes several instructions.
+
+    Parameters
+    ----------
+    offsets : sequence of int
+        Where the lanes are in the window.
+    width, itemsize : int
+        Lanes of a vector, and bytes of an element.
+    """
+    span = max(offsets) + 1
+    if width * itemsize != _PERMUTED_BYTES or not width <= span <= _MAX_LOADS * width:
+        return []
+    found, done = [], set[int]()
+    for first in (*range(0, span - width, width), span - width):
+        mine = {lane: o - first for lane, o in enumerate(offsets) if lane not in done and 0 <= o - first < width}
+        done |= set(mine)
+        found.append((first, [width + mine[lane] if lane in mine else lane for lane in range(width)]))
+    return found

@@ -13,7 +13,14 @@ import numpy as np
 from adjoint.codegen.anchors import Anchors
 from adjoint.codegen.partial_loads import active_prefix, load_prefix
 from adjoint.codegen.scalars import INSTRUCTIONS, cast
-from adjoint.codegen.strided_loads import contiguous_run, guarded_lanes, lane_offsets, window, without_lane
+from adjoint.codegen.strided_loads import (
+    contiguous_run,
+    guarded_lanes,
+    lane_offsets,
+    window,
+    window_loads,
+    without_lane,
+)
 from adjoint.codegen.types import constant, mangled, memory_type, splat, value_type, vector
 from adjoint.codegen.writer import Writer
 from adjoint.errors import VerifyError
@@ -178,7 +185,13 @@ class ValueEmitter:
             return self.w.pure(f"select <{lanes.width} x i1> <{mask}>, {wide} {made}, {wide} zeroinitializer")
         run = contiguous_run(offsets)
         if run < _MIN_RUN or len(read) < lanes.width:
-            return ""
+            inside = [o - low for o in offsets]
+            found = window_loads(inside, lanes.width, buffer.dtype.itemsize) if load.guard is None else []
+            made = ""
+            for first, lanes_of in found:
+                one = vector_at(low + first, lanes.width)
+                made = shuffle(made or one, one, lanes.width, lanes_of)
+            return made
         parts = [vector_at(offsets[start], run) for start in range(0, len(offsets), run)]
         while len(parts) > 1:
             parts = [shuffle(a, b, run, range(2 * run)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
