@@ -38,9 +38,12 @@ class PrefetchSlots:
 def slots_of(regions: Sequence[Region | None], c: Contraction, steps: int) -> PrefetchSlots | None:
     """The prefetches of some regions during so many steps of the outermost summed axis.
 
-    A slot has two lines, or up to eight if it would have too few steps for a loop.
+    A slot has two lines, or up to eight if it would have too few steps for a loop. What is written is left out where
+    that is not enough: stores do not wait for their lines, and prefetches would take longer than the multiply-adds.
     """
-    found = [r for r in regions if r is not None]
+    most = costs.PREFETCH_BURSTS[1] * steps
+    crowded = sum(r.lines for r in regions if r is not None) > most
+    found = [r for r in regions if r is not None and not (crowded and r.write)]
     if not found or not steps:
         return None
     few, many = (ceil(sum(r.lines for r in found) / burst) for burst in reversed(costs.PREFETCH_BURSTS))
