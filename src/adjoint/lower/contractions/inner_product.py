@@ -132,7 +132,7 @@ class _Builder:
         c, plan, inner = self.c, self.plan, order[-1].extent
         load, size = (c.left, plan.rows) if plan.order == "rows" else (c.right, plan.columns)
         axis = next((v for v, block in blocks.items() if block is order[-2]), None)
-        if len(c.k) > 1 or axis is None or inner == unit.extent:
+        if len(c.k) > 1 or axis is None or inner == unit.extent or not plan.prefetches(self.context.target, inner):
             return None
         later = unravel(order, (as_index(unit) // inner + 1) * inner % unit.extent)
         start = {v: as_index(0) for v in (*c.axes, *c.k)} | later | {axis: later[blocks[axis]] * size}

@@ -84,6 +84,15 @@ class InnerProductPlan:
         """The axes of the result that are inside a unit."""
         return (*self.inside, self.taps) if self.taps is not None else self.inside
 
+    def prefetches(self, target: Target, sweeps: int) -> bool:
+        """Whether prefetches of the next block, of which each of `sweeps` tiles has a share, are free.
+
+        They go through the load units, which must have room for them beside the multiply-adds.
+        """
+        block = self.rows if self.order == "rows" else self.columns
+        loads = (self.rows + self.columns + block / sweeps) / target.load_units
+        return loads <= costs.multiply_add_cycles(target, self.rows * self.columns)
+
     def __str__(self) -> str:
         return "inner_product"
 
