@@ -66,6 +66,7 @@ def test_who_leaves_lanes_out_of_a_load(target, masks):
         {"fma_units": 1},
         {"fma_latency": 5},
         {"load_units": 3},
+        {"datapath_bytes": 32},
         {"l2_bytes_per_cycle": 64.0},
         {"memory_gbytes": 100.0},
     ],
@@ -78,6 +79,16 @@ def test_every_fact_is_in_the_key():
     """The test above changes every field."""
     (mark,) = (m for m in test_code_for_other_targets_has_another_key.pytestmark if m.name == "parametrize")
     assert {name for change in mark.args[1] for name in change} == {f.name for f in fields(Target)}
+
+
+def test_narrow_vectors_start_more_often_where_units_are_narrow():
+    zen4 = replace(X86, vector_bytes=64, fma_units=1, load_units=1, datapath_bytes=32)
+    half = zen4.narrowed(32)
+    assert (half.vector_bytes, half.fma_units, half.load_units) == (32, 2, 2)
+    assert (zen4.narrowed(16).vector_bytes, zen4.narrowed(16).fma_units) == (16, 2)
+    assert zen4.narrowed(64) is zen4
+    wide = replace(zen4, fma_units=2, load_units=2, datapath_bytes=64)
+    assert wide.narrowed(32) is wide
 
 
 @pytest.mark.parametrize(

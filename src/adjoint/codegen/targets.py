@@ -69,7 +69,8 @@ def host_target() -> Target:
     facts: dict[str, Any] = {"caches": caches} if (caches := host_caches()) else {}
     return Target(
         triple, cpu, features.flatten(), width, registers, available_cores(),
-        fma_units=core.fmas(width), fma_latency=core.fma_latency, load_units=core.loads(width), **facts,
+        fma_units=core.fmas(width), fma_latency=core.fma_latency, load_units=core.loads(width),
+        datapath_bytes=core.fma_bytes, **facts,
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """A target: the facts about a CPU that planning and code generation depend on."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +68,9 @@ class Target:
     fma_units, fma_latency : int
         Fused multiply-adds of whole vectors that start per cycle, and cycles until a result can be added to.
     load_units : int
-        Vector loads that start per cycle.
+        Loads of whole vectors that start per cycle.
+    datapath_bytes : int
+        Width of the units. A wider vector passes through several, so of narrower vectors more start per cycle.
     l2_bytes_per_cycle : float
         Sustained bandwidth of the second-level cache.
     memory_gbytes : float
@@ -86,12 +88,20 @@ class Target:
     fma_units: int = 2
     fma_latency: int = 4
     load_units: int = 2
+    datapath_bytes: int = 64
     l2_bytes_per_cycle: float = 32.0
     memory_gbytes: float = 20.0
 
     def lanes(self, dtype: np.dtype) -> int:
         """Elements of a vector register."""
         return max(self.vector_bytes // dtype.itemsize, 1)
+
+    def narrowed(self, nbytes: int) -> "Target":
+        """The target as code sees it that uses vectors of so many bytes, if more of them start than of whole ones."""
+        times = self.vector_bytes // max(nbytes, self.datapath_bytes)
+        if times < 2:
+            return self
+        return replace(self, vector_bytes=nbytes, fma_units=self.fma_units * times, load_units=self.load_units * times)
 
     @property
     def architecture(self) -> str:
@@ -142,6 +152,7 @@ class Target:
     def key(self) -> str:
         """Everything that code depends on: part of the compile cache's key."""
         vectors = f"{self.vector_bytes}|{self.vector_registers}|{self.fma_units}|{self.fma_latency}|{self.load_units}"
+        vectors += f"|{self.datapath_bytes}"
         memory = f"{self.caches}|{self.line_bytes}|{self.l2_bytes_per_cycle}|{self.memory_gbytes}"
         return f"{self.triple}|{self.cpu}|{self.features}|{vectors}|{memory}|{self.cores}"
 

@@ -1,5 +1,7 @@
 """Register-tiled contractions: stacks of tiles, large results in long runs, and packed operands."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from adjoint.ir import Function, param
 from adjoint.lower.contractions.gemm_plan import plan_gemm
 from adjoint.pipeline import lower_function
 from tests.closeness import agrees_with_graph, close_to_product
-from tests.hardware import levels
+from tests.hardware import levels, needs
 from tests.lower.contractions.test_contractions import AVX512, OPTIONS, contraction_of, product
 
 
@@ -108,6 +110,30 @@ def test_lanes_run_along_the_rows_of_a_narrow_result():
     assert plan.form.swapped
     assert plan.lanes == 16
     assert not plan_gemm(AVX512, contraction_of(product(216, 200, 64, transpose_a=True))).form.swapped
+
+
+#: AVX-512 on units of 256 bits, as on Zen 4: twice as many narrow vectors start.
+SPLIT = replace(AVX512, fma_units=1, load_units=1, datapath_bytes=32)
+
+
+@pytest.mark.parametrize(("columns", "lanes"), [(8, 8), (24, 8), (33, 8), (32, 16), (44, 16), (2, 2)])
+def test_narrow_vectors_leave_fewer_lanes_idle_where_more_of_them_start(columns, lanes):
+    c = contraction_of(product(216, 200, columns))
+    assert plan_gemm(SPLIT, c).lanes == lanes
+    assert plan_gemm(AVX512, c).lanes == min(1 << (columns - 1).bit_length(), 16)
+
+
+def test_narrow_vectors_give_the_same_bits():
+    needs("avx512")
+    for function in (
+        *(product(61, 70, n, transpose_b=n % 2 == 0) for n in (5, 8, 24, 33)),
+        convolution(3, 20, 8, 21, 5),
+        convolution(2, 40, 24, 12, 3),
+    ):
+        rng = np.random.default_rng(0)
+        arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+        wide, narrow = (compile(function, target, OPTIONS)(*arrays) for target in ("avx512", SPLIT))
+        np.testing.assert_array_equal(narrow, wide)
 
 
 @pytest.mark.parametrize("level", levels())

@@ -8,7 +8,8 @@ import pytest
 from adjoint.compiler import CompileOptions, compile
 from adjoint.ir import Function, apply, param
 from adjoint.kernel.index import as_index
-from adjoint.kernel.ir import For, Store, walk
+from adjoint.kernel.ir import For, Prefetch, Store, walk
+from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.inner_product_plan import InnerProductPlan
 from adjoint.lower.program import contractions_of
 from adjoint.ops.convolution import Conv2dWeightGradient
@@ -102,17 +103,35 @@ def test_narrow_vectors_give_the_same_bits(case):
         np.testing.assert_array_equal(narrow, wide)
 
 
-@pytest.mark.parametrize(("rows", "columns", "order"), [(1839, 6, "rows"), (6, 1839, "columns")])
-def test_the_larger_operand_of_a_plain_product_is_read_and_prefetched_once(rows, columns, order):
-    function = product(rows, 2348, columns, transpose_b=True)
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns", "order"),
+    [(3032, 204, 6, "rows"), (6, 204, 3032, "columns"), (6, 2348, 1839, "columns")],
+)
+def test_the_larger_operand_of_a_plain_product_is_read_and_prefetched_once(rows, depth, columns, order):
+    function = product(rows, depth, columns, transpose_b=True)
     plan = plan_of(function)
     assert isinstance(plan, InnerProductPlan)
     assert plan.order == order
     (kernel,) = lower_function(function, AVX512).kernels
     large, small = ("a", "b") if order == "rows" else ("b", "a")
     lines = kernel.unit.extent * lines_of(large, kernel.body, {kernel.unit: as_index(0)})
-    assert 0.9 < lines / (1839 * 2348 * 4 / AVX512.line_bytes) < 1.2
+    assert 0.9 < lines / (max(rows, columns) * depth * 4 / AVX512.line_bytes) < 1.2
     assert lines_of(small, kernel.body, {kernel.unit: as_index(0)}) == 0
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_nothing_is_prefetched_where_the_load_units_are_busy(columns):
+    """A matrix times a vector or two loads as often as it multiplies: the hardware prefetcher follows its rows."""
+    function = product(1839, 2348, columns, transpose_b=True)
+    assert isinstance(plan_of(function), InnerProductPlan)
+    (kernel,) = lower_function(function, AVX512).kernels
+    assert not any(isinstance(s, Prefetch) for s in walk(kernel.body))
+
+
+def test_few_columns_run_as_a_gemm_where_narrow_vectors_leave_no_lanes_idle():
+    """With 16 lanes, both take about as long; with 8, a GEMM of eight columns has none to spare."""
+    assert isinstance(plan_of(product(1839, 2348, 2, transpose_b=True)), InnerProductPlan)
+    assert isinstance(plan_of(product(1839, 2348, 8, transpose_b=True)), GemmPlan)
 
 
 #: Rows, k and columns of products with few rows or columns, both operands contiguous along k.

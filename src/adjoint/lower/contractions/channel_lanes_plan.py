@@ -150,8 +150,9 @@ class _Planner:
 
     def plan(self, most: int) -> ChannelLanesPlan:
         """The plan with the lowest estimated cost that has at most so many vectors in a panel."""
-        target, c, rows = self.context.target, self.c, self.rows
-        lanes, itemsize = target.lanes(c.dtype), c.dtype.itemsize
+        c, rows, itemsize = self.c, self.rows, self.c.dtype.itemsize
+        lanes = costs.useful_lanes(self.context.target, c.rows, itemsize)
+        target = self.context.target.narrowed(lanes * itemsize)
         padded = padded_operands(self.context, c)
         borders = borders_of(padded, c.right, rows, c.k, costs.MAX_INSIDE_CHANNEL_LANES)
         # Tiles of several images read many lines: only where the rows of one are few.
@@ -219,9 +220,10 @@ def _cycles(target: Target, plan: ChannelLanesPlan, sweep: float) -> float:
     spilled = costs.spill_cycles(target, sums) * vectors * blocks if blocks > 1 else 0.0
     run = transposed_run(c.left, c.k, [v.extent for v in c.k])
     packing = costs.transpose_cycles(lanes, run.stride) if run.steps >= lanes else costs.GATHER_CYCLES
-    before = (
-        costs.PACKING_CYCLES + weights * (packing + packing_cycles(c.left, lanes)) + beforehand_cycles(target, c.right)
-    )
+    # The copy of the weights is written to a cache, or beyond it, and read again.
+    copied = 2 * itemsize / (near if weights * itemsize <= costs.l2_block_bytes(target) else costs.FAR_BYTES_PER_CYCLE)
+    before = costs.PACKING_CYCLES + weights * (packing + packing_cycles(c.left, lanes) + copied)
+    before += beforehand_cycles(target, c.right)
     stores = vectors * costs.CHANNEL_LANES_STORE_CYCLES
     idle = costs.idle(target, plan.units)
     shared = (max(compute, moved) + moved * costs.EXPOSED_TRANSFERS + spilled + stores) * idle

@@ -143,12 +143,33 @@ def _best(context: Context, group: Group, c: Contraction) -> Plan:
     idle = sqrt(max(1.0, costs.units(target) / 2 / split_k.most_units)) if split_k is not None else 1.0
     split_k_cycles = split_k.cycles * idle if split_k is not None else inf
     if inner_product is not None and len(c.k) == 1:
-        return inner_product if inner_product.cycles < gemm.cycles else gemm
+        return inner_product if _prefers_inner_products(context, group, c) else gemm
     if winograd is not None and winograd.cycles < min(gemm.cycles, split_k_cycles):
         return winograd
     if split_k is not None and (inner_product is not None or split_k_cycles < gemm.cycles):
         return split_k
-    return gemm if inner_product is None else inner_product
+    return gemm if inner_product is None or _is_efficient(target, c, gemm) else inner_product
+
+
+def _is_efficient(target: Target, c: Contraction, plan: GemmLike) -> bool:
+    """Whether a plan keeps the multiply-add units so busy that none without an estimate can be much faster."""
+    vectors = c.batches * c.rows * c.columns * c.depth / target.lanes(c.dtype)
+    return costs.multiply_add_cycles(target, vectors) >= costs.EFFICIENT * plan.cycles
+
+
+def _prefers_inner_products(context: Context, group: Group, c: Contraction) -> bool:
+    """Whether a plain product runs as inner products: they take fewer cycles than a GEMM, in the geometric mean.
+
+    The mean is over both model CPUs, since a result of few columns leaves lanes of wide vectors idle only.
+    """
+    targets = (costs.MODEL, costs.NARROW_MODEL) if context.target is costs.MODEL else (context.target,)
+    ratio = 1.0
+    for target in targets:
+        inner_product = plan_inner_product(target, join_runs(target, c))
+        if inner_product is None:
+            return False
+        ratio *= inner_product.cycles / _gemm(replace(context, target=target), group, c).cycles
+    return ratio < 1.0
 
 
 def _gemm(context: Context, group: Group, c: Contraction) -> GemmLike:

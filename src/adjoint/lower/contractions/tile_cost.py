@@ -64,8 +64,8 @@ IN_PLACE = Form()
 
 
 def tile_lanes(target: Target, c: Contraction) -> int:
-    """Lanes of a vector along n: shorter vectors where there are few columns."""
-    return min(target.lanes(c.dtype), 1 << (c.columns - 1).bit_length())
+    """Lanes of a vector along n: shorter vectors where there are few columns, or where they leave fewer lanes idle."""
+    return min(costs.useful_lanes(target, c.columns, c.dtype.itemsize), 1 << (c.columns - 1).bit_length())
 
 
 def streams_from_memory(target: Target, c: Contraction) -> bool:
@@ -144,7 +144,7 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
     if packed and transposes:
         rate += costs.PANEL_TRANSPOSE_CYCLES
     return CostModel(
-        target=target,
+        target=target.narrowed(lanes * c.dtype.itemsize),
         rows=c.rows,
         columns=c.columns,
         depth=c.depth,
@@ -327,14 +327,17 @@ class CostModel:
     def _jumps(self, order: Order, panel: int) -> float:
         """Cycles to reach rows of a large result and of what its epilogue reads, panel by panel on other pages.
 
-        Rows of a small result whose distance is that of pages compete for the same sets of the first-level cache.
+        Rows of a small result whose distance is that of pages compete for the same sets of the first-level cache. Many
+        small results together are large.
         """
         result, row = self.rows * self.columns * self.itemsize, self.columns * self.itemsize
         if order == "rows" or row < costs.PAGE_STRIDE:
             return 0.0
         if result <= costs.l2_bytes(self.target):
-            conflicts = row % costs.PAGE_STRIDE == 0
-            return self.rows * (ceil(row / panel) - 1) * costs.CONFLICTING_ROW_CYCLES if conflicts else 0.0
+            visits = self.rows * (ceil(row / panel) - 1)
+            if result * self.batches > costs.l2_bytes(self.target):
+                return visits * costs.L3_ROW_CYCLES
+            return visits * costs.CONFLICTING_ROW_CYCLES if row % costs.PAGE_STRIDE == 0 else 0.0
         if not self.packed:
             numbers = self.rows, self.columns, self.depth, self.itemsize, panel // self.itemsize
             panel *= l2_panels(self.target, *numbers)
