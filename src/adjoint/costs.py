@@ -113,6 +113,11 @@ PREFETCH_GAP = 1 / 6
 PREFETCH_SLOTS = 16
 #: Least rows of a result whose panels are prefetched; with fewer, the prefetches take as long as they save (Zen 5).
 MIN_PREFETCHED_ROWS = 32
+#: Steps of k for which rows of an operand stream past the sums of all columns (rank-k updates): as many streams as
+#: hardware prefetchers follow. Most vectors of a tile, so that streams advance side by side; most rows of the result.
+#: Zen 4, three rows of sums, an operand in memory: 8, 16 and 24 steps take 13.4, 13.1 and 17 ms with two vectors, and
+#: 15.6, 14.9 and 17.6 ms with five.
+UPDATE_STEPS, UPDATE_VECTORS, MAX_UPDATED_ROWS = 16, 2, 8
 #: Lines that are prefetched at a time between multiply-adds of a tile, and at most so many where k has few steps.
 PREFETCH_BURSTS = 2, 8
 #: Least steps of k between prefetches of a tile: shorter loops take time themselves (Zen 5).

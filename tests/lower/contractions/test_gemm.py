@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from adjoint import costs, ops
+from adjoint.codegen.targets import target_for
 from adjoint.compiler import compile
 from adjoint.ir import Function, param
+from adjoint.lower.contractions import gemm_plan
 from adjoint.lower.contractions.gemm_plan import plan_gemm
 from adjoint.pipeline import lower_function
 from tests.closeness import agrees_with_graph, close_to_product
-from tests.hardware import levels, needs
+from tests.hardware import levels, needs, shared_among_levels
 from tests.lower.contractions.test_contractions import AVX512, OPTIONS, contraction_of, product
 
 
@@ -153,3 +155,30 @@ def test_a_single_row_whose_steps_lie_pages_apart_needs_no_packing():
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
     close_to_product(compile(function, options=OPTIONS)(a, b), a[:, 3:4].T, b)
+
+
+def test_few_rows_update_their_sums_where_the_other_operand_streams_from_memory():
+    for rows, depth, form in ((3, 4096, "updates"), (3, 64, "in place"), (40, 4096, "in place")):
+        plan = plan_gemm(AVX512, contraction_of(product(rows, depth, 2048)))
+        assert (plan.form.right == "updates") is (form == "updates")
+
+
+#: Rows, k and columns, and the batch: ends of chunks, of vectors and of k, fewer steps than an update, one row.
+UPDATED = [(3, 70, 554, 5), (1, 33, 1500, 1), (8, 16, 600, 2), (5, 7, 2100, 1), (2, 48, 1043, 3)]
+
+
+@pytest.mark.parametrize(("case", "level"), shared_among_levels(UPDATED), ids=str)
+def test_updated_sums_have_the_bits_of_those_in_registers(monkeypatch, case, level):
+    rows, depth, columns, batch = case
+    x, y = param("x", (batch, rows, depth)), param("y", (batch, depth, columns))
+    function = Function("f", (x, y), (ops.relu(ops.matmul(x, y)),))
+    rng = np.random.default_rng(rows)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    expected = compile(function, level, OPTIONS)(*arrays)
+    forms = gemm_plan._forms
+    monkeypatch.setattr(gemm_plan, "_forms", lambda *args: [one for one in forms(*args) if one[0].right == "updates"])
+    (kernel,) = lower_function(function, target_for(level)).kernels
+    assert any(b.name == "sums" for b in kernel.scratch) == (depth > costs.UPDATE_STEPS)
+    for threads in (1, 3):
+        made = compile(function, level, replace(OPTIONS, threads=threads))(*arrays)
+        np.testing.assert_array_equal(made, expected)

@@ -1,5 +1,7 @@
 """The traffic model: blocks that conflict in a cache, and lines that tiles of a transposed operand share."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -36,7 +38,7 @@ def test_a_line_costs_more_the_further_away_it_stays():
 
 def test_tiles_of_a_transposed_operand_share_lines_while_they_stay():
     """Four rows are a quarter of a line, which three more tiles read."""
-    near, far = (Reads(across=4, along=pitch, extent=4096, depth=512, itemsize=4) for pitch in (4096 + 64, 1 << 16))
+    near, far = (Reads(4, pitch, extent=4096, depth=512, itemsize=4, nbytes=8 << 20) for pitch in (4096 + 64, 1 << 16))
     assert near.lines(AVX512, 4, steps=128) == (0.25, 0.0)
     assert near.lines(AVX512, 4, steps=512) == (0.25, 0.0)
     assert near.lines(AVX512, 4, steps=4096) == (0.25, 1 - 4 / 64)
@@ -44,8 +46,8 @@ def test_tiles_of_a_transposed_operand_share_lines_while_they_stay():
 
 
 def test_packing_takes_away_what_a_transposed_operand_waits_for():
-    transposed = Reads(across=4, along=8192, extent=2048, depth=1024, itemsize=4)
-    right = Reads(across=4, along=4096, extent=1024, depth=1024, itemsize=4)
+    transposed = Reads(across=4, along=8192, extent=2048, depth=1024, itemsize=4, nbytes=8 << 20)
+    right = Reads(across=4, along=4096, extent=1024, depth=1024, itemsize=4, nbytes=4 << 20)
     waits = [sum(Traffic(AVX512, transposed, right, packed, True, 16, 4).step_cycles(8, 3, "columns"))
              for packed in (False, True)]  # fmt: skip
     assert waits[1] < waits[0] / 2
@@ -55,6 +57,15 @@ def test_only_an_operand_with_one_summed_axis_is_a_matrix():
     m, k, t = Var("m", 8), Var("k", 16), Var("t", 3)
     buffer = Buffer("x", np.dtype(np.float32), 8 * 16 * 3, "external")
     load = Load(buffer, as_index(m) * 48 + as_index(k) * 3 + as_index(t))
-    assert reads_of(load, m, (k,)) == Reads(192, 12, 8, 16, 4)
-    assert reads_of(load, None, (k,)) == Reads(0, 12, 1, 16, 4)
+    assert reads_of(load, m, (k,)) == Reads(192, 12, 8, 16, 4, buffer.nbytes)
+    assert reads_of(load, None, (k,)) == Reads(0, 12, 1, 16, 4, buffer.nbytes)
     assert reads_of(load, m, (k, t)) is None
+
+
+def test_rows_in_memory_are_read_at_its_bandwidth_only_where_they_stream():
+    """Panels go down k: each step reaches another page, which nothing has prefetched."""
+    far = Reads(across=4, along=12384, extent=3096, depth=4000, itemsize=4, nbytes=50 << 20)
+    assert far.first(AVX512, 32) > 2 * far.first(AVX512, 32, "streams") > 0
+    part = replace(far, depth=4)
+    assert part.first(AVX512, 32) == far.first(AVX512, 32)  # a matrix of a batch that is as large
+    assert replace(part, nbytes=200 << 10).first(AVX512, 32) == 0

@@ -3,6 +3,9 @@
 Without packing, a unit of work is one tile of the result. With packing, a unit is a column panel (or a row group of
 it): for each block of k it packs the columns of the right operand into scratch memory and sweeps its rows over them;
 with several blocks of k, partial sums are spilled to scratch memory in between, and the epilogue follows the last one.
+
+With few rows, the right operand is read once, and from memory at the rate at which its rows stream. Then a unit is as
+many columns as have their sums in the first-level cache, and a few steps of k at a time update all of them.
 """
 
 from collections.abc import Callable
@@ -55,7 +58,8 @@ def gemm_kernels(context: Context, group: Group, plan: GemmPlan) -> list[Kernel]
         kernels.append(packing)
         plan = replace(plan, contraction=packed)
     builder = GemmBuilder(context, group, plan, Var("s", plan.tile.stack))
-    kernels.append(builder.packed_kernel() if plan.form.right == "panels" else builder.in_place_kernel())
+    made = {"panels": builder.packed_kernel, "updates": builder.updated_kernel}
+    kernels.append(made.get(plan.form.right, builder.in_place_kernel)())
     return kernels
 
 
@@ -153,6 +157,41 @@ class GemmBuilder:
             *self._unrolled_tile(acc, rows, columns, row, column, end),
         )
 
+    def updated_kernel(self) -> Kernel:
+        """Each unit is a chunk of columns, whose sums are updated by a few steps of k at a time."""
+        c, plan = self.c, self.plan
+        size = plan.columns * plan.wide
+        chunk = Var("chunk", ceil(c.columns / size))
+        order = (*c.batch, chunk)
+        unit = Var("u", prod(v.extent for v in order))
+        at = unravel(order, as_index(unit))
+        here, rows = at.pop(chunk), c.rows
+
+        def whole(columns: int, column: Index) -> tuple[Stmt, ...]:
+            width = -(-columns // plan.lanes) * plan.lanes
+            sums = Buffer("sums", c.dtype, rows * width, "scratch")
+            keep = self._spilled(sums, as_index(0), column, width)
+
+            def update(start: Index, steps: int, first: bool, last: bool) -> tuple[Stmt, ...]:
+                """Add the products of some steps of k to all sums."""
+                panel, block = Var("p", ceil(columns / plan.columns)), _Block(start, (steps,))
+                begin = self._clear if first else keep(store=False)
+                end = self._store_point(at) if last else keep(store=True)
+
+                def tile(some: int, place: Index) -> tuple[Stmt, ...]:
+                    acc, row = self._registers(rows, some), as_index(0)
+                    return (
+                        *self._unrolled_tile(acc, rows, some, row, column + place, begin, whole=True),
+                        *self._multiply(acc, rows, some, row, column + place, at, block, None),
+                        *self._unrolled_tile(acc, rows, some, row, column + place, end, whole=not last),
+                    )
+
+                return nest([panel], tiled(as_index(panel), columns, plan.columns, tile))
+
+            return self._blocks(update)
+
+        return self._finish(unit, tiled(here, c.columns, size, whole))
+
     # With packing: a unit is a panel, packed block by block of k
 
     def packed_kernel(self) -> Kernel:
@@ -211,18 +250,22 @@ class GemmBuilder:
                 packing = pack_panel(plan, at, panel_memory, column, columns, width, start, extent if split else 0)
                 return (*packing, *nest([beside], self._rows(part, per_group, tile)))
 
-            if plan.block == c.depth:
-                return segment(as_index(0), c.depth, first=True, last=True)
-            between = ceil(c.depth / plan.block) - 2
-            loops = [*segment(as_index(0), plan.block, first=True, last=False)]
-            if between:
-                iteration = Var("kb", between)
-                again = segment((as_index(iteration) + 1) * plan.block, plan.block, first=False, last=False)
-                loops.append(For(iteration, again))
-            done = (between + 1) * plan.block
-            return (*loops, *segment(as_index(done), c.depth - done, first=False, last=True))
+            return self._blocks(segment)
 
         return self._finish(unit, tiled(panel, c.columns, plan.columns * plan.wide, whole))
+
+    def _blocks(self, segment: Callable[[Index, int, bool, bool], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+        """The blocks of k: each from its first step on, of so many steps, and whether it is the first and the last."""
+        depth, block = self.c.depth, self.plan.block
+        if block >= depth:
+            return segment(as_index(0), depth, True, True)
+        between = ceil(depth / block) - 2
+        loops = [*segment(as_index(0), block, True, False)]
+        if between:
+            iteration = Var("kb", between)
+            loops.append(For(iteration, segment((as_index(iteration) + 1) * block, block, False, False)))
+        done = (between + 1) * block
+        return (*loops, *segment(as_index(done), depth - done, False, True))
 
     def _rows(self, part: Index, per_group: int, tile: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """Sweep the row blocks of a row group."""

@@ -32,6 +32,7 @@ from adjoint.lower.contractions.tile_cost import (
     streams_from_memory,
     tile_lanes,
     tiles_per_panel,
+    updated_panels,
 )
 from adjoint.lower.contractions.traffic import Order, reads_of
 
@@ -66,9 +67,9 @@ class GemmPlan:
     convert_left, convert_right : bool
         Which operand of 16 bits is converted beforehand (`conversion`).
     wide : int
-        Tiles side by side in a packed panel.
+        Tiles side by side in a packed panel, or in the columns of a unit that updates its sums.
     block : int
-        Steps of k for which a panel is packed at a time (KC in BLIS); 0 for all.
+        Steps of k for which a panel is packed at a time (KC in BLIS), or of an update; 0 for all.
     groups : int
         Row groups that meet a packed panel, each a unit of work of its own.
     order : {"images", "columns", "rows"}
@@ -191,6 +192,8 @@ def _forms(target: Target, c: Contraction) -> Iterator[tuple[Form, Order]]:
             for packed in rights:
                 for order in orders[:1] if packed == "panels" else orders:
                     yield Form(swapped, how, packed), order
+        if contiguous and not converted and own.rows <= costs.MAX_UPDATED_ROWS and right.jumps:
+            yield Form(swapped, right="updates"), orders[0]
 
 
 def _plan(target: Target, c: Contraction, tile: Tile, form: Form, order: Order, cycles: float) -> GemmPlan:
@@ -203,6 +206,8 @@ def _plan(target: Target, c: Contraction, tile: Tile, form: Form, order: Order, 
             wide = tiles_per_panel(target, c.columns, c.batches, width) if streams_from_memory(target, c) else 1
             block = panel_steps(target, c.rows, c.depth, width * itemsize, wide)
         groups = row_groups(target, c.rows, c.columns, c.batches, tile.rows, wide * width)
+    elif form.right == "updates":
+        block, wide = costs.UPDATE_STEPS, updated_panels(target, c.rows, c.columns, c.batches, width, itemsize)
     convert_left, convert_right = cost_model(target, c, 0, form).converts(tile)
     if not _is_plain(c):
         form = _conflict_free(target, c, tile, form, convert_left, convert_right)

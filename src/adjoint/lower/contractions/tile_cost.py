@@ -25,6 +25,7 @@ __all__ = [
     "streams_from_memory",
     "tile_lanes",
     "tiles_per_panel",
+    "updated_panels",
 ]
 
 
@@ -46,16 +47,17 @@ class Form(NamedTuple):
     ----------
     swapped : bool
         Whether the operands have exchanged roles, so that lanes run along the rows of the result.
-    left, right : {"in place", "whole", "panels"}
-        Whether an operand is read in place, packed as a whole by a kernel of its own, or packed panel by panel.
+    left, right : {"in place", "whole", "panels", "updates"}
+        Whether an operand is read in place, packed as a whole by a kernel of its own, or packed panel by panel; or read
+        in place a few steps of k at a time, for all columns (rank-k updates).
     """
 
     swapped: bool = False
     left: Literal["in place", "whole"] = "in place"
-    right: Literal["in place", "whole", "panels"] = "in place"
+    right: Literal["in place", "whole", "panels", "updates"] = "in place"
 
     def __str__(self) -> str:
-        packed = {"in place": "", "whole": "right packed", "panels": "packed"}[self.right]
+        packed = {"in place": "", "whole": "right packed", "panels": "packed", "updates": "updates"}[self.right]
         return ", ".join(filter(None, ("swapped" * self.swapped, "left packed" * (self.left == "whole"), packed)))
 
 
@@ -113,6 +115,14 @@ def l2_panels(target: Target, rows: int, columns: int, depth: int, itemsize: int
     return max(d for d in range(1, panels + 1) if panels % d == 0 and (d == 1 or d * panel <= room))
 
 
+def updated_panels(target: Target, rows: int, columns: int, batches: int, width: int, itemsize: int) -> int:
+    """Panels of columns of a unit that updates its sums: as many as the first-level cache holds, but enough units."""
+    panels = ceil(columns / width)
+    room = max(costs.l1_lines_bytes(target) // (rows * width * itemsize), 1)
+    shared = ceil(costs.least_units(target) / batches)
+    return ceil(panels / max(ceil(panels / room), min(shared, panels)))
+
+
 def _stacks(c: Contraction) -> tuple[int, ...]:
     """Possible stacks: neighbours along the innermost batch axis for which the left operand is the same."""
     if not c.batch or c.left.index.coefficient(c.batch[-1]):
@@ -140,7 +150,7 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         # Two loads and a shuffle for every second element; a gather for elements that are further apart.
         rate = 2 * rate if c.right.index.coefficient(c.n) == 2 else costs.GATHER_CYCLES
     rate += packing_cycles(c.right, lanes)
-    packed = form.right == "panels"
+    packed, updates = form.right == "panels", form.right == "updates"
     if packed and transposes:
         rate += costs.PANEL_TRANSPOSE_CYCLES
     return CostModel(
@@ -152,9 +162,9 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         itemsize=c.dtype.itemsize,
         lanes=lanes,
         most_rows=max(costs.HARDWARE_STREAMS // (streams + 1), 1) if streams else costs.HARDWARE_STREAMS,
-        stacks=(1,) if packed else _stacks(c),
+        stacks=(1,) if packed or updates else _stacks(c),
         # A vector of strided lanes takes two loads and a shuffle, and registers for them.
-        shuffles=0 if form.right != "in place" or contiguous else 1,
+        shuffles=0 if form.right in ("whole", "panels") or contiguous else 1,
         packing=c.depth * c.columns * rate if packed else 0.0,
         far=packed and len(c.k) == 1 and streams_from_memory(target, c),
         left_element=element_cycles(c.left),
@@ -163,6 +173,7 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         taps=c.k[-1].extent if len(c.k) > 1 and abs(c.right.index.coefficient(c.k[-1]) or 0) == 1 else 1,
         shared=shared and costs.is_shared(2.0 * c.rows * c.columns * c.depth * c.batches, 0.0, target),
         packed=packed,
+        updates=updates,
         before=_whole_cycles(target, c, form, rate),
         stores=_store_cycles(target, c, form),
         # Inside a unit, operands are in its cache.
@@ -175,8 +186,8 @@ def _traffic(target: Target, c: Contraction, form: Form, lanes: int, streams: in
     left, right = reads_of(c.left, c.m, c.k), reads_of(c.right, c.n, c.k)
     if left is None or right is None:
         return None
-    packed = form.left != "in place", form.right != "in place"
-    return Traffic(target, left, right, *packed, lanes, c.dtype.itemsize, streams)
+    packed = form.left != "in place", form.right in ("whole", "panels")
+    return Traffic(target, left, right, *packed, lanes, c.dtype.itemsize, streams, form.right == "updates")
 
 
 def _whole_cycles(target: Target, c: Contraction, form: Form, rate: float) -> float:
@@ -243,6 +254,8 @@ class CostModel:
         Steps of k that read about the same lines of the right operand: the taps in a row of a window.
     shared, packed : bool
         Whether threads share the tiles, and whether panels are packed: then a row group is a unit, otherwise a tile is.
+    updates : bool
+        Whether sums wait in the first-level cache while tiles walk all columns, for a few steps of k at a time.
     before : float
         Cycles to pack operands as wholes.
     stores : float
@@ -269,6 +282,7 @@ class CostModel:
     taps: int
     shared: bool
     packed: bool
+    updates: bool
     before: float
     stores: float
     traffic: Traffic | None
@@ -277,8 +291,11 @@ class CostModel:
         """The tiles that fit the registers."""
         columns = ceil(self.columns / self.lanes)
         available = self.target.tile_registers - 2 * self.shuffles
-        for vectors in range(1, min(columns, costs.MAX_VECTORS) + 1):
-            for rows in range(1, min(self.rows, self.most_rows, costs.MAX_ROWS) + 1):
+        heights, widest = range(1, min(self.rows, self.most_rows, costs.MAX_ROWS) + 1), costs.MAX_VECTORS
+        if self.updates:
+            heights, widest = range(self.rows, self.rows + 1), costs.UPDATE_VECTORS
+        for vectors in range(1, min(columns, widest) + 1):
+            for rows in heights:
                 for stack in self.stacks:
                     fits = (rows + 1 + self.shuffles) * vectors * stack <= available
                     if fits and (stack == 1 or vectors == columns):
@@ -300,6 +317,8 @@ class CostModel:
                 if self.traffic is not None:
                     step += self.traffic.first_cycles(rows, vectors, step, wide if self.packed else 0)
                 once = costs.TILE_CYCLES + height * width * self.stores
+                if self.updates:
+                    once += (costs.TILE_CYCLES + 2 * height * width) * (self.depth / costs.UPDATE_STEPS)
                 total += many_rows * many * (step * self.depth / stack + once)
         edges = (self.rows % rows > 0) + (columns % vectors > 0)
         groups = row_groups(

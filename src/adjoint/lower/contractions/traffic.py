@@ -63,6 +63,8 @@ class Reads:
         Extents of these axes.
     itemsize : int
         Bytes of an element.
+    nbytes : int
+        Bytes of the buffer, with all matrices of a batch.
     """
 
     across: int
@@ -70,6 +72,7 @@ class Reads:
     extent: int
     depth: int
     itemsize: int
+    nbytes: int
 
     @property
     def runs_along_k(self) -> bool:
@@ -125,21 +128,27 @@ class Reads:
 
     def row_cycles(self, target: Target) -> float:
         """Cycles to reach a row of the operand that nothing has prefetched."""
-        near = self.extent * self.depth * self.itemsize <= costs.l3_block_bytes(target)
-        return costs.L3_ROW_CYCLES if near else costs.FAR_ROW_CYCLES
+        return costs.L3_ROW_CYCLES if self.nbytes <= costs.l3_block_bytes(target) else costs.FAR_ROW_CYCLES
 
-    def first(self, target: Target, count: int) -> float:
-        """Cycles per step of k to read `count` neighbors for the first time, from where the operand is."""
-        whole = self.extent * self.depth * self.itemsize
-        if whole <= costs.l2_bytes(target):
+    def first(self, target: Target, count: int, how: Literal["tiles", "copies", "streams"] = "tiles") -> float:
+        """Cycles per step of k to read `count` neighbors for the first time, from where the operand is.
+
+        Tiles wait for a row in memory and then for its lines, copies for both at once; and streams, where whole rows are
+        read before the next few, for the lines only, since the hardware prefetcher follows them.
+        """
+        if self.nbytes <= costs.l2_bytes(target):
             return 0.0
-        near = whole <= costs.l3_block_bytes(target)
-        rate = costs.L3_BYTES_PER_CYCLE if near else costs.FAR_BYTES_PER_CYCLE
-        return max(self.row_cycles(target) if self.jumps else 0.0, count * self.itemsize / rate)
+        near = self.nbytes <= costs.l3_block_bytes(target)
+        moved = count * self.itemsize / (costs.L3_BYTES_PER_CYCLE if near else costs.FAR_BYTES_PER_CYCLE)
+        if how == "streams" or not self.jumps:
+            return moved
+        row = self.row_cycles(target)
+        return row + moved if how == "tiles" and not near else max(row, moved)
 
     def packed(self, width: int, itemsize: int) -> "Reads":
         """The same of the packed operand, whose panels are so wide."""
-        return Reads(itemsize, width * itemsize, self.extent, self.depth, itemsize)
+        nbytes = self.extent * self.depth * itemsize
+        return Reads(itemsize, width * itemsize, self.extent, self.depth, itemsize, nbytes)
 
 
 def reads_of(load: Load, own: Var | None, k: Sequence[Var]) -> Reads | None:
@@ -150,8 +159,8 @@ def reads_of(load: Load, own: Var | None, k: Sequence[Var]) -> Reads | None:
     along = load.index.coefficient(k[0])
     if across is None or along is None:
         return None
-    size = load.dtype.itemsize
-    return Reads(abs(across) * size, abs(along) * size, own.extent if own is not None else 1, k[0].extent, size)
+    size, extent = load.dtype.itemsize, own.extent if own is not None else 1
+    return Reads(abs(across) * size, abs(along) * size, extent, k[0].extent, size, load.buffer.nbytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +181,8 @@ class Traffic:
         Bytes of an element of a packed operand.
     streams : int
         Tensors in memory that the epilogue walks meanwhile.
+    updates : bool
+        Whether tiles walk all columns of the right operand before the next steps of k (rank-k updates).
     """
 
     target: Target
@@ -182,6 +193,7 @@ class Traffic:
     lanes: int
     itemsize: int
     streams: int = 0
+    updates: bool = False
 
     def step_cycles(self, rows: int, vectors: int, order: Order, block: int = 0) -> tuple[float, float]:
         """Cycles per step of k of a tile: to translate addresses, and to transfer lines that were read before.
@@ -201,7 +213,7 @@ class Traffic:
             lines += self._lines(left, rows, again_left, block)
         if left.extent > rows:
             lines += self._lines(right, columns, again_right, block)
-        return left.pages() + right.pages(), lines
+        return left.pages() + (0.0 if self.updates else right.pages()), lines
 
     def first_cycles(self, rows: int, vectors: int, step: float, wide: int) -> float:
         """Cycles per step of k to read operands the first time, beyond a tile's own; the average over all tiles.
@@ -212,9 +224,11 @@ class Traffic:
         columns = vectors * self.lanes
         left = self.left.first(self.target, rows) - (0 if self.left_packed else step)
         if wide:
-            right = self.right.first(self.target, columns * wide) / wide
+            right = self.right.first(self.target, columns * wide, "copies") / wide
+        elif self.right_packed:
+            right = self.right.first(self.target, columns)
         else:
-            right = self.right.first(self.target, columns) - (0 if self.right_packed else step)
+            right = self.right.first(self.target, columns, "streams" if self.updates else "tiles") - step
         return max(left, 0) / ceil(self.right.extent / columns) + max(right, 0) / ceil(self.left.extent / rows)
 
     def _all(self, reads: Reads, count: int, packed: bool) -> Block:
