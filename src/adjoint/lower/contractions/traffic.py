@@ -133,8 +133,8 @@ class Reads:
     def first(self, target: Target, count: int, how: Literal["tiles", "copies", "streams"] = "tiles") -> float:
         """Cycles per step of k to read `count` neighbors for the first time, from where the operand is.
 
-        Tiles wait for a row in memory and then for its lines, copies for both at once; and streams, where whole rows are
-        read before the next few, for the lines only, since the hardware prefetcher follows them.
+        Tiles wait for a row in memory and then for its lines, copies for both at once; and streams, which read a few
+        whole rows before the next, for the lines only, since the hardware prefetcher follows them.
         """
         if self.nbytes <= costs.l2_bytes(target):
             return 0.0
