@@ -122,6 +122,8 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     try:
         _known(args.workloads or [], source.WORKLOADS)
         pairs = roster.choose(peers, args.peers)
+        if args.peers is None and args.section == "steps":  # the other doors have a section of their own
+            pairs = [(peer, mode) for peer, mode in pairs if peer.name != roster.OURS or mode == peer.modes[0]]
         record.check_clean(args.json, args.allow_dirty)
     except (ValueError, argparse.ArgumentTypeError, record.DirtyError) as error:
         options.error(str(error))
