@@ -78,6 +78,21 @@ def test_modes_for_other_workloads_take_no_part(folder):
     assert "nothing to measure" in console.export_text()
 
 
+def test_steps_are_compared_with_other_frameworks_and_doors_with_each_other(monkeypatch):
+    asked: list[set[str]] = []
+
+    def measured(args, pairs, console):
+        asked.append({mode for peer, mode in pairs if peer.name == "adjoint"})
+        return iter(())
+
+    monkeypatch.setattr(run, "measured", measured)
+    monkeypatch.setattr(run.harness, "import_seconds", lambda peer: 0.0)
+    for section in ("steps", "doors"):
+        run.main(["--section", section], Console(file=StringIO()))
+    run.main(["--peers", "adjoint"], Console(file=StringIO()))
+    assert asked == [{"step"}, {"step", "objects", "jit"}, {"step", "objects", "jit"}]
+
+
 def test_a_slow_peer_takes_fewer_of_the_first_steps(folder, monkeypatch):
     monkeypatch.setattr(worker, "CHECKING_S", 1e-9)
     workloads.save(workloads.make("linreg"), folder / "arrays.npz")
