@@ -22,8 +22,8 @@ from adjoint.kernel.target import Target
 #: ones run its lanes in turns.
 MODEL = Target("model", "model", "", 64, 32, cores=2)
 
-#: The same with vectors of half the width, as those of AVX2 and the datapaths of Zen 4. A product runs as inner products
-#: if it takes less time so in the geometric mean of both.
+#: The same with vectors of half the width, as those of AVX2 and the datapaths of Zen 4. A product runs as inner
+#: products if that takes less time in the geometric mean of both.
 NARROW_MODEL = replace(MODEL, vector_bytes=32, vector_registers=16)
 
 
@@ -398,9 +398,9 @@ REDUCTION_ROWS = 256
 #: sums stay in registers.
 SHARED_ROWS, MAX_SHARED_TAPS = 6, 5
 
-#: Fraction of the multiply-add units from which a GEMM that is estimated to keep them busy is preferred to inner
-#: products over several axes, which have no estimate. Of some 40 random gradients of weights with inner products, a GEMM
-#: reached it in one, and took 0.6 of the time; no other was faster as a GEMM (Zen 4).
+#: Share of the multiply-add units' time that a GEMM fills, by its estimate, from which it is preferred to inner
+#: products over several axes, which have no estimate. Of some 40 random gradients of weights with inner products, a
+#: GEMM reached it in one, and took 0.6 of the time; no other was faster as a GEMM (Zen 4).
 EFFICIENT = 0.8
 #: An inner product needs at least this fraction of a vector along k, and fewer columns than this fraction of a vector.
 MIN_INNER_LANES = 1 / 2

@@ -81,12 +81,12 @@ def test_modes_for_other_workloads_take_no_part(folder):
 def test_steps_are_compared_with_other_frameworks_and_doors_with_each_other(monkeypatch):
     asked: list[set[str]] = []
 
-    def measured(args, pairs, console):
+    def measured(_args, pairs, _console):
         asked.append({mode for peer, mode in pairs if peer.name == "adjoint"})
         return iter(())
 
     monkeypatch.setattr(run, "measured", measured)
-    monkeypatch.setattr(run.harness, "import_seconds", lambda peer: 0.0)
+    monkeypatch.setattr(run.harness, "import_seconds", lambda _: 0.0)
     for section in ("steps", "doors"):
         run.main(["--section", section], Console(file=StringIO()))
     run.main(["--peers", "adjoint"], Console(file=StringIO()))
