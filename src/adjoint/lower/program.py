@@ -250,13 +250,12 @@ def _planned(
     fusion: Fusion, context: Context, known: Mapping[str, str], made: Mapping[Group, PlannedContraction]
 ) -> dict[Group, PlannedContraction]:
     """How each contraction runs, by its group, given those that have been planned."""
-    out, kinds = dict(made), {one.signature: type(one.plan) for one in made.values()}
+    out = dict(made)
     for group in fusion.groups:
         if group not in out and group.root is not None and fusion.patterns[group.root].product:
             c = match_contraction(context, group)
             if c is not None:
-                out[group] = plan_contraction(context, group, c, known, kinds)
-                kinds[out[group].signature] = type(out[group].plan)
+                out[group] = plan_contraction(context, group, c, known)
     return out
 
 

@@ -9,11 +9,9 @@ A contraction is identified by its signature: its axes with the strides of both 
 by signature, under the names that plans print as.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, sqrt
-from types import MappingProxyType
-from typing import Any
 
 from adjoint import costs
 from adjoint.errors import InvalidValueError
@@ -80,17 +78,8 @@ class PlannedContraction:
     plan: Plan
 
 
-def plan_contraction(
-    context: Context,
-    group: Group,
-    c: Contraction,
-    known: Mapping[str, str],
-    kinds: Mapping[str, type] = MappingProxyType({}),
-) -> PlannedContraction:
+def plan_contraction(context: Context, group: Group, c: Contraction, known: Mapping[str, str]) -> PlannedContraction:
     """Choose the schedule of a contraction: the one that is known for its signature, else the estimated one.
-
-    `kinds` are those of the plans of other contractions, by signature. Layers repeat, so most contractions have a kind
-    before they are planned, and need not be compared with plans of all others.
 
     Raises
     ------
@@ -99,8 +88,7 @@ def plan_contraction(
     """
     name = _signature(c, epilogue_streams(context, group, c))
     if name not in known:
-        again = _of_kind(context, group, c, kinds[name]) if name in kinds else None
-        return PlannedContraction(name, c, again or _estimated(context, group, c))
+        return PlannedContraction(name, c, _estimated(context, group, c))
     for plan in schedules(context, group, c, most=None):
         if str(plan) == known[name]:
             return PlannedContraction(name, c, plan)
@@ -124,35 +112,19 @@ def _signature(c: Contraction, streams: int) -> str:
 
 def _estimated(context: Context, group: Group, c: Contraction) -> Plan:
     """The plan with the lowest estimated cost, of the kind that is best on the model CPU."""
-    model = costs.order_target(context.target)
+    target, model = context.target, costs.order_target(context.target)
     best = _best(replace(context, target=model), group, c)
-    if model is context.target:
+    if model is target:
         return best
     if isinstance(best, GemmLike):
         return _gemm(context, group, c)
-    return _of_kind(context, group, c, type(best)) or best
-
-
-def _of_kind(context: Context, group: Group, c: Contraction, kind: type) -> Plan | None:
-    """The plan of a kind, for which axes are fused as they are for the model CPU; None if there is none."""
-    target, model = context.target, costs.order_target(context.target)
-    if kind is GemmPlan:
-        joined = join_rows(target, c)
-        return _without_borders(context, plan_gemm(target, joined, epilogue_streams(context, group, joined)))
-    if kind is SplitKPlan:
-        best = _split_k(replace(context, target=model), c)
-        return best and plan_split_k(target, best.contraction, padded_operands(context, best.contraction))
-    if kind is InnerProductPlan:
-        return plan_inner_product(target, join_runs(model, join_rows(model, c)))
-    if kind is CollapsedPlan:
-        return plan_collapsed(target, join_rows(target, c))
-    planners: dict[type, Callable[[Context, Contraction], Any]] = {
-        ChannelLanesPlan: plan_channel_lanes,
-        DepthwisePlan: plan_depthwise,
-        DepthwiseLanesPlan: plan_depthwise_lanes,
-        DepthwiseGradientPlan: plan_depthwise_gradient,
-    }
-    return planners[kind](context, c) if kind in planners else _winograd(target, c)
+    if isinstance(best, SplitKPlan):
+        return plan_split_k(target, best.contraction, padded_operands(context, best.contraction)) or best
+    if isinstance(best, DepthwiseGradientPlan):
+        return plan_depthwise_gradient(context, c) or best
+    if isinstance(best, InnerProductPlan):
+        return plan_inner_product(target, best.contraction) or best
+    return _winograd(target, c) or best
 
 
 def _best(context: Context, group: Group, c: Contraction) -> Plan:
