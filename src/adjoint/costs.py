@@ -201,7 +201,8 @@ def imbalance(target: Target, units: int) -> float:
 
 # Instructions
 
-#: Fraction of the lanes at which vectors of half the width are used, if twice as many start: tiles are smaller (Zen 4).
+#: Fraction of the lanes at which vectors of half the width are used, if twice as many start. Smaller tiles load more
+#: for each multiply-add, so they have to save something; how much was not varied.
 HALF_LANES = 0.85
 
 

@@ -99,6 +99,8 @@ def _cpu(target: Target) -> Iterator[Fact]:
     yield Fact("vector bits", 8 * target.vector_bytes)
     yield Fact("vector registers", target.vector_registers)
     yield Fact("multiply-adds per cycle", target.fma_units, f"{target.fma_units} of whole vectors")
+    width = 8 * min(target.datapath_bytes, target.vector_bytes)
+    yield Fact("bits of a unit", width, f"{width}: a wider vector takes several units, or one for several cycles")
     yield Fact("multiply-add latency", target.fma_latency, f"{target.fma_latency} cycles")
     yield Fact("loads per cycle", target.load_units, f"{target.load_units} of whole vectors")
 
