@@ -10,6 +10,8 @@ import pytest
 # Processes that run tests share the cores, and threads of NumPy's BLAS would spin while they wait for each other.
 # OpenBLAS reads this when NumPy is imported, which the imports below do.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# The compiler reads this when it is imported.
+os.environ.setdefault("ADJOINT_VERIFY_EACH", "1")
 
 from adjoint.data import fashion_mnist
 from adjoint.errors import DataError

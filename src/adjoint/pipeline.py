@@ -12,11 +12,13 @@
     kernels to program  plan_memory
     kernel to kernel    expand_math
 
-Graph passes also go through the functions that loops and branches hold, before the function around them. The graph and
-every new kernel are verified after each pass. ``adjoint show MODEL --print-after PASS`` prints the result
-of a pass.
+Graph passes also go through the functions that loops and branches hold, before the function around them. The graph is
+verified after the graph passes, and kernels before code is generated from them; with the environment variable
+``ADJOINT_VERIFY_EACH`` set to 1, after each pass, so that an error comes from the one to blame (compare LLVM's
+``-verify-each``). ``adjoint show MODEL --print-after PASS`` prints the result of a pass.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -61,6 +63,9 @@ __all__ = [
     "lowered_graph",
     "print_passes",
 ]
+
+#: Whether both IRs are verified after each pass, rather than after the last one: a fifth of the time of lowering.
+_VERIFY_EACH = os.environ.get("ADJOINT_VERIFY_EACH", "0") not in ("", "0")
 
 #: Graph passes in order, each from Function to Function.
 GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
@@ -149,7 +154,7 @@ def _program_of(
 
 
 def after_graph_passes(function: Function, after: Observer = unobserved) -> Function:
-    """The function after `GRAPH_PASSES`, as lowering receives it; verified after every pass.
+    """The function after `GRAPH_PASSES`, as lowering receives it; verified.
 
     Values have the names that they print under, and keep them through all passes. Those that a pass adds get numbers
     that no value had before.
@@ -158,7 +163,8 @@ def after_graph_passes(function: Function, after: Observer = unobserved) -> Func
     for graph_pass in GRAPH_PASSES:
         inside = on_bodies(function, lambda body, change=graph_pass: numbered_from(change(body), 0)[0])  # type: ignore[misc]
         function, free = numbered_from(graph_pass(inside), free)
-        verify(function)
+        if _VERIFY_EACH or graph_pass is GRAPH_PASSES[-1]:
+            verify(function)
         after(graph_pass.__name__, function)
     return function
 
@@ -194,12 +200,12 @@ def _batch(function: Function) -> GraphBatch | None:
 
 
 def _lowered(function: Function, target: Target, choices: Mapping[str, str], after: Observer = unobserved) -> Program:
-    """The program of a function after graph passes; kernels are verified after every pass that made them."""
+    """The program of a function after graph passes, verified."""
     verified: set[Kernel] = set()
 
     def check(name: str, made: Any) -> None:
-        kernels = made.kernels if isinstance(made, Program) else made if isinstance(made, list) else ()
-        for kernel in kernels:
+        several = made if isinstance(made, list) and _VERIFY_EACH else ()
+        for kernel in made.kernels if isinstance(made, Program) else several:
             if kernel not in verified:
                 verify_kernel(kernel)
                 verified.add(kernel)

@@ -23,6 +23,7 @@ from adjoint.kernel.ir import Buffer
 from adjoint.kernel.parser import parse_kernels
 from adjoint.kernel.printer import print_kernels, print_program
 from adjoint.kernel.program import Program
+from adjoint.lower.build_kernels import build_kernels
 from adjoint.lower.expand import expand_math
 from adjoint.lower.fusion.compute_at import compute_at
 from adjoint.lower.fusion.groups import fuse, print_groups
@@ -138,7 +139,7 @@ PASSES = {
     "keep_padded": _graph(keep_padded, lambda m: keep_padded(m["main"])),
     "separate_results": _graph(separate_results, lambda m: separate_results(m["main"])),
     "fuse": Pass(fuse, "groups", lambda m: print_groups(fuse(m["main"]), value_names(m["main"]))),
-    "build_kernels": Pass(lower, "build", lambda m: print_kernels(built(m["main"]))),
+    "build_kernels": Pass(build_kernels, "build", lambda m: print_kernels(built(m["main"]))),
     "order_kernels": _kernels("order_kernels", order_kernels),
     "eliminate_dead_kernels": _kernels("eliminate_dead_kernels", eliminate_dead_kernels),
     "compute_at": _kernels("compute_at", compute_at),

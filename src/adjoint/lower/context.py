@@ -16,7 +16,16 @@ from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import Inliner
 from adjoint.lower.fusion.groups import Group
 
-__all__ = ["Context", "Literals", "finish_kernel", "group_inliner", "store_flops", "store_outputs", "store_result"]
+__all__ = [
+    "Context",
+    "Literals",
+    "finish_kernel",
+    "group_inliner",
+    "owners_of",
+    "store_flops",
+    "store_outputs",
+    "store_result",
+]
 
 
 #: Literal arrays by their bytes and dtype.
@@ -40,6 +49,10 @@ class Context:
     first_stages : mapping
         Reductions whose first stage runs in the kernel of a contraction, by the group of that contraction
         (`adjoint.lower.reductions.two_stage`).
+    owners : mapping
+        The value of every buffer.
+    users : mapping
+        Number of values that read each value.
     far : mapping
         Buffers that no kernel has used recently when those of a group start (`adjoint.lower.analysis.reuse_distance`).
     """
@@ -49,6 +62,8 @@ class Context:
     literals: Literals
     names: Mapping[Value, str]
     first_stages: Mapping[Group, tuple[Any, ...]] = field(default_factory=dict)
+    owners: Mapping[Buffer, Value] = field(default_factory=dict)
+    users: Mapping[Value, int] = field(default_factory=dict)
     far: Mapping[Group, frozenset[Buffer]] = field(default_factory=dict)
 
     def is_far(self, group: Group, buffer: Buffer) -> bool:
@@ -68,6 +83,11 @@ class Context:
         value = group.outputs[-1] if group.root is None else group.root
         name = self.names[value].removeprefix("%")
         return f"{value.op.name}_{name}" if name.isdigit() else name
+
+
+def owners_of(buffers: Mapping[Value, Buffer]) -> dict[Buffer, Value]:
+    """The value of every buffer; of one that is updated in place, the first: the parameter."""
+    return {buffer: value for value, buffer in reversed(list(buffers.items()))}
 
 
 def group_inliner(context: Context, group: Group) -> Inliner:

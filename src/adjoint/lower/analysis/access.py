@@ -1,6 +1,6 @@
 """Access analysis: how an operator reads its operands, found by asking it for one element with probes as operands."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal
@@ -27,7 +27,7 @@ from adjoint.ops.base import Operator
 from adjoint.ops.calls import TupleGet
 from adjoint.ops.control import Control
 
-__all__ = ["AccessPattern", "access_pattern"]
+__all__ = ["AccessPattern", "access_pattern", "access_patterns"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +77,25 @@ class AccessPattern:
     exchanged_key: tuple[Hashable, ...] = ()
     literals: tuple[tuple[bytes, np.dtype], ...] = ()
     repeats: tuple[int, ...] = ()
+
+
+def access_patterns(values: Iterable[Value]) -> dict[Value, AccessPattern]:
+    """The access patterns of values, found once for those with equal operators and types.
+
+    The keys of attention operators name their operands, so each of these has its own.
+    """
+    known: dict[Hashable, AccessPattern] = {}
+    found: dict[Value, AccessPattern] = {}
+    for value in values:
+        key = value.op.key(), value.type, *[v.type for v in value.inputs]
+        if key not in known:
+            made = access_pattern(value)
+            if made.kind == "attention":
+                found[value] = made
+                continue
+            known[key] = made
+        found[value] = known[key]
+    return found
 
 
 def access_pattern(value: Value) -> AccessPattern:

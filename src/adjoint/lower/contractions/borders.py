@@ -117,7 +117,7 @@ def image_of(context: Context, load: Load, rows: Sequence[Var], k: Sequence[Var]
 
     `rows` are the axes of the result, and `k` those that are summed over. None for literals.
     """
-    value = next((v for v, buffer in context.buffers.items() if buffer is load.buffer), None)
+    value = context.owners.get(load.buffer)
     if value is None or len(value.shape) < 3:
         return None
     at = unflatten(load.index, value.shape)
@@ -137,18 +137,14 @@ def image_of(context: Context, load: Load, rows: Sequence[Var], k: Sequence[Var]
 
 def padded_operands(context: Context, c: Contraction) -> dict[Buffer, Value]:
     """The operands of a contraction that are padded with zeros."""
-    read = {c.left.buffer, c.right.buffer}
-    return {
-        buffer: value
-        for value, buffer in context.buffers.items()
-        if buffer in read and isinstance(value.op, Pad) and value.op.value == 0
-    }
+    found = {b: context.owners[b] for b in (c.left.buffer, c.right.buffer) if b in context.owners}
+    return {b: value for b, value in found.items() if isinstance(value.op, Pad) and value.op.value == 0}
 
 
 def padding_cycles(context: Context, load: Load) -> float:
     """Estimated cycles to pad what a load reads, if nothing else reads that."""
-    value = next((v for v, buffer in context.buffers.items() if buffer is load.buffer), None)
-    if value is None or sum(value in other.inputs for other in context.names) != 1:
+    value = context.owners.get(load.buffer)
+    if value is None or context.users.get(value) != 1:
         return 0.0
     target, nbytes = context.target, load.buffer.nbytes
     near = nbytes <= costs.l3_block_bytes(target)

@@ -9,7 +9,7 @@ from adjoint.kernel.index import Var, flatten
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lower.context import Context
-from adjoint.lower.contractions.borders import Border, borders_of, image_of, padded_operands, padding_cycles
+from adjoint.lower.contractions.borders import Border, Image, borders_of, image_of, padded_operands, padding_cycles
 from adjoint.lower.contractions.contraction import Contraction, transposed_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, packing_cycles
 from adjoint.lower.contractions.split_k_tile import TileReads, best_tile
@@ -171,12 +171,12 @@ class _Planner:
         block = _block(c.k[0].extent, room)
         plan = ChannelLanesPlan(c, rows, self.batch, tile, vectors, lanes, 0, 1, block, borders, 0.0)
         found = (replace(plan, shared=shared, share=share) for shared, share in _groups(rows, tile))
-        return min((self._estimated(one, sweep) for one in found), key=lambda one: one.cycles)
+        image = image_of(self.context, c.right, rows, c.k) if c.right.dtype == c.dtype else None
+        return min((self._estimated(one, sweep, image) for one in found), key=lambda one: one.cycles)
 
-    def _estimated(self, plan: ChannelLanesPlan, sweep: float) -> ChannelLanesPlan:
+    def _estimated(self, plan: ChannelLanesPlan, sweep: float, image: Image | None) -> ChannelLanesPlan:
         """The plan with its cost; reading the image without its padding, where it leaves out all products with that."""
         c, cycles = self.c, _cycles(self.context.target, plan, sweep)
-        image = image_of(self.context, c.right, self.rows, c.k) if c.right.dtype == c.dtype else None
         if image is None or image.buffer is c.right.buffer or not all(map(plan.leaves_out, image.borders)):
             return replace(plan, cycles=cycles)
         source = replace(c, right=Load(image.buffer, flatten(image.at, image.shape)))

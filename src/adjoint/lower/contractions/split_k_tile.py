@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from heapq import heapify, heappop, heappush
 from itertools import product
-from math import ceil, prod
+from math import ceil, inf, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -70,6 +71,10 @@ class _Rows(NamedTuple):
         if tile == 1 and self.runs:
             return [(many, 1, share) for many, share in self.runs]
         return [(many, size, 1.0) for _, many, size in pieces(self.extent, tile)]
+
+    def area(self, tile: int) -> float:
+        """The rows of all these tiles, as far as they need steps."""
+        return sum(many * share for many, share in self.runs) if tile == 1 and self.runs else self.extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,30 +171,55 @@ def best_tile(
 def _best_tile(
     target: Target, vectors: int, most: int, rows: tuple[_Rows, ...], reads: TileReads | None, whole: bool
 ) -> tuple[float, int, tuple[int, ...]]:
-    """Cached: layers repeat, and plans are compared."""
-    found: list[tuple[float, float, int, tuple[int, ...]]] = []
+    """Cached: layers repeat, and plans are compared.
+
+    A best-first search: a tile's cycles are at least those of its own multiply-adds and loads without edges, and with
+    what it reads they are at least those without.
+    """
+    bounds, found = list(_bounds(target, vectors, most, rows, whole)), list[tuple[float, float, int, tuple[int, ...]]]()
+    heapify(bounds)
+    least = final = inf
+    while bounds:
+        cycles, swept, step, negative, tile = heappop(bounds)
+        if cycles > min(least * costs.LIKELY_TILE, final * costs.EQUALLY_FAST) or len(found) == costs.LIKELY_TILES:
+            break
+        if not swept:
+            # The last panel has the vectors that remain.
+            count = -negative
+            cycles = _sweep_cycles(target, count, rows, tile) * (vectors // count)
+            cycles += _sweep_cycles(target, vectors % count, rows, tile) if vectors % count else 0.0
+            heappush(bounds, (cycles, True, step, negative, tile))
+            continue
+        least = min(least, cycles)
+        if reads is not None:
+            # Many tiles are about equally fast; what they read, which takes longer to compute, makes the difference.
+            cycles += reads.cycles(rows, tile, -negative) * ceil(vectors / -negative)
+        final = min(final, cycles)
+        found.append((cycles, step, negative, tile))
+    best = sorted(f for f in found if f[0] <= final * costs.EQUALLY_FAST)
+    if len(best) > 1 and reads is not None:
+        best.sort(key=lambda f: reads.lines(f[3]) / prod(f[3]))
+    cycles, _, negative, tile = best[0]
+    return cycles / ceil(vectors / -negative), -negative, tile
+
+
+#: A bound of a tile's cycles; whether these are the cycles themselves; minus those of a step, as larger tiles are
+#: preferred; minus its vectors; the tile.
+_Bound = tuple[float, bool, float, int, tuple[int, ...]]
+
+
+def _bounds(target: Target, vectors: int, most: int, rows: Sequence[_Rows], whole: bool) -> Iterator[_Bound]:
+    """The tiles that fit the registers, with lower bounds of their cycles."""
     for count in range(1, min(vectors, most) + 1):
         for tile in _tiles([row.extent for row in rows], (target.vector_registers - 1) // count - 1, whole):
             sums, read = prod(tile) * count, _vectors(rows, tile) * count
             if read > count and sums + read + 1 > target.tile_registers:
                 continue
-            # The last panel has the vectors that remain.
-            cycles = _sweep_cycles(target, count, rows, tile) * (vectors // count)
-            cycles += _sweep_cycles(target, vectors % count, rows, tile) if vectors % count else 0.0
-            found.append((cycles, -_step_cycles(target, sums, read), -count, tile))
-    found.sort()
-    if reads is not None:
-        # Many tiles are about equally fast; what they read, which takes longer to compute, makes the difference.
-        likely = [f for f in found if f[0] <= found[0][0] * costs.LIKELY_TILE][: costs.LIKELY_TILES]
-        found = sorted(
-            (cycles + reads.cycles(rows, tile, -count) * ceil(vectors / -count), step, count, tile)
-            for cycles, step, count, tile in likely
-        )
-    best = [f for f in found if f[0] <= found[0][0] * costs.EQUALLY_FAST]
-    if len(best) > 1 and reads is not None:
-        best.sort(key=lambda f: reads.lines(f[3]) / prod(f[3]))
-    cycles, _, count, tile = best[0]
-    return cycles / ceil(vectors / -count), -count, tile
+            area = prod(
+                sum(n * size * share for n, size, share in row.pieces(t)) for row, t in zip(rows, tile, strict=True)
+            )
+            step = _step_cycles(target, sums, read)
+            yield area * vectors * step / sums, False, -step, -count, tile
 
 
 def _tiles(extents: Sequence[int], most: int, whole: bool) -> Iterator[tuple[int, ...]]:

@@ -35,7 +35,7 @@ from functools import cached_property
 
 from adjoint import costs
 from adjoint.ir import Function, Value, is_param
-from adjoint.lower.analysis.access import AccessPattern, access_pattern
+from adjoint.lower.analysis.access import AccessPattern, access_pattern, access_patterns
 from adjoint.ops.base import Operator
 from adjoint.ops.control import is_control
 
@@ -123,7 +123,7 @@ _Producers = dict[Group, bool]
 class _Fuser:
     def __init__(self, function: Function) -> None:
         self.order = function.values()
-        self.patterns = {v: access_pattern(v) for v in self.order}
+        self.patterns = access_patterns(self.order)
         self.results = set(function.results)
         self.users: dict[Value, list[Value]] = {v: [] for v in self.order}
         for value in self.order:
