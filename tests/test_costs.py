@@ -13,6 +13,7 @@ from adjoint.ir import apply
 from adjoint.ir.printer import value_names
 from adjoint.kernel.target import Cache
 from adjoint.lower.contractions.inner_product_plan import InnerProductPlan
+from adjoint.lower.contractions.traffic import Reads
 from adjoint.lower.program import contractions_of
 from adjoint.lower.winograd.plan import WinogradPlan
 from adjoint.ops.convolution import Conv2dWeightGradient
@@ -125,3 +126,32 @@ def test_the_order_of_additions_follows_from_shapes_alone(target, cores, caches)
 def test_without_fused_multiply_adds_the_order_is_the_targets_own():
     assert costs.order_target(target_for("sse2")) == target_for("sse2")
     assert costs.order_target(target_for("avx2")) is costs.MODEL
+
+
+def test_an_element_that_is_broadcast_takes_one_pass_through_the_units_however_wide_the_vector():
+    model = costs.MODEL
+    narrow = replace(model, load_units=1, datapath_bytes=32)
+    assert costs.load_cycles(model, 2, 6) == costs.load_cycles(model, 8)
+    assert costs.load_cycles(narrow, 0, 6) == costs.load_cycles(narrow, 3)
+    # Of vectors as wide as the units, twice as many are loaded.
+    assert costs.load_cycles(narrow.narrowed(32), 0, 6) == costs.load_cycles(narrow, 0, 6)
+
+
+@pytest.mark.parametrize(("nbytes", "rate"), [(1 << 18, 32.0), (1 << 22, 16.0), (1 << 26, 8.0)])
+def test_copies_are_as_fast_as_the_cache_that_they_stay_in(nbytes, rate):
+    assert costs.copy_bytes_per_cycle(costs.MODEL, nbytes) == rate
+
+
+def test_a_matrix_beyond_the_caches_meets_a_vector_row_by_row():
+    """One stream is read faster than several; nearer, several rows at once hide the latency of additions."""
+    for rows, at_once in ((3000, False), (200, True)):
+        a, b = param("a", (rows, 2400)), param("b", (1, 2400))
+        plan = plan_of(Function("f", (a, b), (ops.matmul(a, b, transpose_b=True),)), costs.MODEL)
+        assert isinstance(plan, InnerProductPlan)
+        assert (plan.rows * plan.columns > 1) is at_once
+
+
+def test_single_lines_of_distant_rows_take_longer():
+    b = Reads(4, 400, 100, 4000, 4, 1 << 23)
+    line = costs.MODEL.line_bytes // 4
+    assert b.first(costs.MODEL, line) > b.first(costs.MODEL, 2 * line) / 2

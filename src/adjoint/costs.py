@@ -2,7 +2,8 @@
 
 Each number has a unit and a derivation, or it was found by timing: *Zen 5* means on two virtual cores of an AMD EPYC
 (48 KiB L1, 1 MiB L2, AVX-512), 2026-11, where the contractions and steps of the benchmarks were fastest with it;
-*Emerald Rapids* is an Intel Xeon (48 KiB L1, 2 MiB L2, AVX-512). Other numbers bound the size of generated code.
+*Emerald Rapids* is an Intel Xeon (48 KiB L1, 2 MiB L2, AVX-512), *Zen 4* an AMD EPYC (32 KiB L1, 1 MiB L2, AVX-512 on
+units of 256 bits). Other numbers bound the size of generated code.
 
 Facts about a CPU are in `adjoint.kernel.target.Target`; graph passes, operators and lowering hold no numbers of their
 own. What changes the order in which an element's products are added is planned for `order_target`, so that it follows
@@ -96,6 +97,9 @@ PAGE_STRIDE = PAGE_BYTES // 2
 TLB_PAGES, PAGE_CYCLES, WALK_CYCLES = 2048, 4.0, 18.0
 #: Bytes per cycle from the third-level cache to a core.
 L3_BYTES_PER_CYCLE = 16.0
+#: Factor on the time to read single lines of rows from beyond the second-level cache: prefetchers fetch pairs of lines
+#: (Zen 4: tiles of four and seven rows take 1.2 to 1.3 times as long with one vector as with two or four).
+SINGLE_LINES = 1.3
 #: Fraction of the cycles of transfers between caches that multiply-adds do not hide (Zen 5).
 EXPOSED_TRANSFERS = 0.2
 #: Cycles to write the next panel of a row, if rows are pages apart and in the second-level cache (Zen 5: 6 to 34, of
@@ -219,8 +223,13 @@ def multiply_add_cycles(target: Target, vectors: float) -> float:
     return vectors / target.fma_units
 
 
-def load_cycles(target: Target, loads: float) -> float:
-    """Cycles for so many vector loads; 90 % of the peak rate is sustained (Zen 5)."""
+def load_cycles(target: Target, vectors: float, broadcasts: float = 0.0) -> float:
+    """Cycles to load so many vectors and elements that are broadcast; 90 % of the peak rate is sustained (Zen 5).
+
+    A vector that is wider than the units takes as many loads as it passes through; an element takes one (Zen 4: tiles
+    of one vector of 512 bits run at 99 % of the peak, with as many broadcasts as multiply-adds).
+    """
+    loads = vectors + broadcasts * min(target.datapath_bytes / target.vector_bytes, 1.0)
     return loads / (0.9 * target.load_units)
 
 
@@ -242,8 +251,8 @@ def transpose_cycles(lanes: int, stride: int = 1) -> float:
     return 0.8 * (log2(lanes) + 2 * stride) / lanes if lanes > 1 else 1.0
 
 
-#: Cycles per element that a transpose into a panel takes longer than one of the whole operand (Zen 5).
-PANEL_TRANSPOSE_CYCLES = 0.5
+#: Cycles per element that a transpose into a panel takes longer than one of the whole operand (Zen 4 0.1, Zen 5 0.5).
+PANEL_TRANSPOSE_CYCLES = 0.3
 #: Cycles per element that is loaded by itself and inserted in a vector (Zen 5).
 GATHER_CYCLES = 1.5
 #: Cycles per element that is taken from a vector and stored by itself: near others, or to a line of its own (Zen 5).
@@ -258,6 +267,13 @@ CONVERT_CYCLES = 1.0
 CONVERT_ELEMENT_CYCLES = {"bfloat16": 1.0, "float16": 2.0}
 #: Bytes per cycle that a copy beyond the second-level cache takes to get there and back: 20 GB/s at 2.5 GHz.
 FAR_BYTES_PER_CYCLE = 8.0
+
+
+def copy_bytes_per_cycle(target: Target, nbytes: int) -> float:
+    """Bytes per cycle at which a copy of so many bytes is written and read again, by the cache that it stays in."""
+    if nbytes <= l2_block_bytes(target):
+        return target.l2_bytes_per_cycle
+    return L3_BYTES_PER_CYCLE if nbytes <= l3_block_bytes(target) else FAR_BYTES_PER_CYCLE
 
 
 def conversion_cycles(target: Target, elements: int, lanes: int, nbytes: int) -> float:
@@ -284,8 +300,9 @@ def spill_cycles(target: Target, nbytes: int) -> float:
 
 #: Most rows, vectors and stacked tiles of a register tile; beyond, nothing fits the registers of any target.
 MAX_ROWS, MAX_VECTORS, MAX_STACK = 16, 6, 4
-#: Cycles to start and end a tile.
-TILE_CYCLES = 6
+#: Cycles to start and end a tile; and those of a step of k, for counters and pointers, that its multiply-adds do not
+#: hide: they weigh more for small tiles (Zen 4).
+TILE_CYCLES, TILE_STEP_CYCLES = 6, 0.25
 #: Cycles that a loop around some unrolled products takes beyond them (Zen 5).
 STEP_CYCLES = 3
 #: Cycles for a vector of an inner product along long rows of every second element; and along others, if windows share
@@ -413,6 +430,10 @@ MAX_INNER_ITERATIONS = 64
 MAX_INNER_TILE = 8
 #: Fraction of the cycles of transfers between caches that the multiply-adds of an inner product do not hide (Zen 5).
 EXPOSED_INNER_TRANSFERS = 0.5
+#: Factor on the time to read an operand from beyond the second-level cache, several rows at once instead of one after
+#: the other: hardware prefetchers follow one stream further ahead (3061x2323 times a vector from memory, Zen 4: 23 GB/s
+#: in eight rows at once, 28 row by row; from the third-level cache 32 and 38).
+SEVERAL_STREAMS = 1.2
 #: An operand is copied so that k is contiguous if it has at most this fraction of the other one's elements, inverted.
 SMALL_BESIDE = 4
 #: Cycles to add the lanes of a vector as a tree and to store the sum (Zen 5).

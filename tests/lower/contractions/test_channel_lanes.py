@@ -1,5 +1,6 @@
 """Convolutions with lanes along channels: when they are chosen, what a unit has, and results at every vector width."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 from adjoint import costs, ops
 from adjoint.compiler import compile
 from adjoint.ir import Function, param
-from adjoint.lower.contractions import schedules
+from adjoint.kernel.index import Var
+from adjoint.lower.contractions import channel_lanes_plan, schedules
 from adjoint.lower.contractions.channel_lanes_plan import ChannelLanesPlan, plan_channel_lanes
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.program import contractions_of
@@ -152,3 +154,11 @@ def test_results_have_the_bits_of_a_gemm(case, monkeypatch):
         monkeypatch.setattr(schedules, name, lambda *_: None)
     assert isinstance(plan_of(function), GemmPlan)
     np.testing.assert_array_equal(compile(function, options=OPTIONS)(*arrays), made)
+
+
+@pytest.mark.parametrize("extents", [(33, 6, 6), (1, 1, 1), (5, 40, 40), (64, 7), (2000,), (3, 100, 100)])
+def test_some_groups_of_rows_fit_every_tile(extents):
+    """Of a tile with 29 of 33 images of 6x6, a unit has more pixels than other units may have."""
+    rows = tuple(Var(f"r{n}", extent) for n, extent in enumerate(extents))
+    for tile in itertools.product(*(range(1, min(extent, 30) + 1, 7) for extent in extents)):
+        assert list(channel_lanes_plan._groups(rows, tile)), tile

@@ -1,5 +1,7 @@
 """Contractions under every plan against NumPy in float64: in place, packed, transposed, blocked, with remainders."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,14 +9,18 @@ from adjoint import ops
 from adjoint.codegen.targets import target_for
 from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import Function, param
+from adjoint.ir.printer import value_names
 from adjoint.kernel.target import Target
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.gemm_plan import plan_gemm
 from adjoint.lower.contractions.inner_product_plan import plan_inner_product
 from adjoint.lower.contractions.matching import match_contraction
 from adjoint.lower.fusion.groups import fuse
-from adjoint.pipeline import lower_function
+from adjoint.lower.program import contractions_of
+from adjoint.pipeline import after_graph_passes, lower_function
 from adjoint.transforms.differentiate import gradient
+from benchmarks.contraction_peers.adjoint import function_of
+from benchmarks.random_cases import draw
 from tests.closeness import agrees_with_graph, close_to_product
 from tests.hardware import levels
 
@@ -234,3 +240,23 @@ def test_taps_of_a_weight_that_lie_apart_are_packed_once():
     plan = plan_gemm(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, some),))))
     assert plan.form.left == "whole"
     assert plan_gemm(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, w),)))).form.left == "in place"
+
+
+#: Kinds of CPUs: vectors as wide as the units, twice as wide, and of fewer and smaller registers.
+KINDS = {
+    "avx512": AVX512,
+    "avx512 on units of 256 bits": replace(AVX512, fma_units=1, load_units=1, datapath_bytes=32, cores=8),
+    "avx2": AVX2,
+    "sse2": SSE2,
+    "neon": target_for("neon"),
+    "scalar": Target("riscv64-unknown-linux-gnu", "generic-rv64", "", 4, 32),
+}
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_random_contractions_have_a_plan_on_every_kind_of_cpu(kind):
+    for family in ("products", "convolutions"):
+        for case in draw(family, 30, seed=list(KINDS).index(kind)):
+            function = after_graph_passes(function_of(case)[0])
+            planned = contractions_of(function, KINDS[kind], value_names(function))[1]
+            assert all(made.plan.cycles >= 0 for made in planned.values()), case.name

@@ -201,7 +201,8 @@ def _groups(rows: tuple[Var, ...], tile: tuple[int, ...]) -> Iterator[tuple[int,
         inner, most = prod(v.extent for v in rows[shared + 1 :]), ceil(axis.extent / step)
         for many in sorted({ceil(most / n) for n in range(1, most + 1)}):
             share = min(many * step, axis.extent)
-            if share * inner <= costs.CHANNEL_LANES_POINTS or (many == 1 and shared >= len(rows) - 2):
+            fewest = many == 1 and shared >= min(outermost, len(rows) - 2)
+            if share * inner <= costs.CHANNEL_LANES_POINTS or fewest:
                 yield shared, share
 
 

@@ -260,4 +260,4 @@ def _vectors(rows: Sequence[_Rows], tile: Sequence[int]) -> int:
 def _step_cycles(target: Target, sums: int, read: int) -> float:
     """Cycles of a step of k of a tile of so many vectors, which reads some of the panel."""
     compute = costs.multiply_add_cycles(target, sums)
-    return max(compute, costs.load_cycles(target, sums // read + read), costs.chain_cycles(target))
+    return max(compute, costs.load_cycles(target, read, sums // read), costs.chain_cycles(target))

@@ -201,8 +201,7 @@ def _whole_cycles(target: Target, c: Contraction, form: Form, rate: float) -> fl
             if load is c.left:
                 beside = c.m is not None and load.index.coefficient(c.m) == 1
                 each = costs.copy_cycles(tile_lanes(target, c)) * 2 if beside else costs.GATHER_CYCLES
-            near = elements * c.dtype.itemsize <= costs.l2_block_bytes(target)
-            moved = 2 * c.dtype.itemsize / (target.l2_bytes_per_cycle if near else costs.FAR_BYTES_PER_CYCLE)
+            moved = 2 * c.dtype.itemsize / costs.copy_bytes_per_cycle(target, elements * c.dtype.itemsize)
             cycles += costs.PACKING_CYCLES + elements * (each + moved)
     return cycles
 
@@ -382,11 +381,11 @@ class CostModel:
         compute = costs.multiply_add_cycles(self.target, (height * width + width * self.shuffles) * stack) * masked
         # Windows are not aligned: a vector reaches into the next cache line.
         lines = 1 + self.target.vector_bytes / self.target.line_bytes if self.taps > 1 and not self.packed else 1
-        loads = costs.load_cycles(self.target, height + width * stack * (1 + self.shuffles) * lines)
+        loads = costs.load_cycles(self.target, width * stack * (1 + self.shuffles) * lines, height)
         row = width * stack * self.lanes * self.itemsize
         streams = self.traffic is None and row * self.depth * 2 > costs.l1_bytes(self.target) and wide == 1
         stream = row / self.taps / self.target.l2_bytes_per_cycle if streams else 0.0
-        return max(compute, loads, stream, costs.chain_cycles(self.target))
+        return max(compute + costs.TILE_STEP_CYCLES, loads, stream, costs.chain_cycles(self.target))
 
 
 @lru_cache(maxsize=4096)

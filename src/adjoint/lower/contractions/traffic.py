@@ -139,7 +139,10 @@ class Reads:
         if self.nbytes <= costs.l2_bytes(target):
             return 0.0
         near = self.nbytes <= costs.l3_block_bytes(target)
-        moved = count * self.itemsize / (costs.L3_BYTES_PER_CYCLE if near else costs.FAR_BYTES_PER_CYCLE)
+        run = count * self.itemsize
+        moved = run / (costs.L3_BYTES_PER_CYCLE if near else costs.FAR_BYTES_PER_CYCLE)
+        if run <= target.line_bytes and not self.runs_along_k and self.along > 2 * target.line_bytes:
+            moved *= costs.SINGLE_LINES
         if how == "streams" or not self.jumps:
             return moved
         row = self.row_cycles(target)
