@@ -26,11 +26,11 @@ from adjoint.kernel.target import Target
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context, finish_kernel, store_result
+from adjoint.lower.contractions.blocking import tile_lanes
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.gemm_prefetch import far_accesses
 from adjoint.lower.contractions.phases import Phases, phases_of
 from adjoint.lower.contractions.prefetch import Region, region
-from adjoint.lower.contractions.tile_cost import tile_lanes
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, pieces, tiled, unravel, vector_runs
 

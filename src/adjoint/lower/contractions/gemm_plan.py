@@ -18,22 +18,18 @@ from adjoint import costs
 from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
-from adjoint.lower.contractions.borders import Border
-from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.tile_cost import (
-    IN_PLACE,
-    Form,
-    Tile,
-    cost_model,
+from adjoint.lower.contractions.blocking import (
     l2_panels,
     panel_steps,
-    ranked_tiles,
     row_groups,
     streams_from_memory,
     tile_lanes,
     tiles_per_panel,
     updated_panels,
 )
+from adjoint.lower.contractions.borders import Border
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.tile_cost import IN_PLACE, Form, Tile, cost_model, ranked_tiles
 from adjoint.lower.contractions.traffic import Order, reads_of
 
 __all__ = [

@@ -24,12 +24,12 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Prefetch, Stmt, Store, postorder
 from adjoint.kernel.rewrite import rewritten
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
+from adjoint.lower.contractions.blocking import tile_lanes
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.gemm import GemmBuilder
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.gemm_prefetch import PrefetchSlots, far_accesses
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
-from adjoint.lower.contractions.tile_cost import tile_lanes
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, vector_loops
 from adjoint.lower.reductions.two_stage import FirstStage

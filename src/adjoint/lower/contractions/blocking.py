@@ -1,0 +1,79 @@
+"""The blocking of a GEMM around its register tiles: lanes, panels, blocks of k and row groups, by the caches' sizes.
+
+These are the parameters of the loops around the micro-kernel in BLIS: NR follows from the lanes, KC from `panel_steps`,
+MC from `row_groups` and NC from `l2_panels`.
+"""
+
+from math import ceil
+
+from adjoint import costs
+from adjoint.kernel.target import Target
+from adjoint.lower.contractions.contraction import Contraction
+
+__all__ = [
+    "l2_panels",
+    "panel_steps",
+    "row_groups",
+    "streams_from_memory",
+    "tile_lanes",
+    "tiles_per_panel",
+    "updated_panels",
+]
+
+
+def tile_lanes(target: Target, c: Contraction) -> int:
+    """Lanes of a vector along n: shorter vectors where there are few columns, or where they leave fewer lanes idle."""
+    return min(costs.useful_lanes(target, c.columns, c.dtype.itemsize), 1 << (c.columns - 1).bit_length())
+
+
+def streams_from_memory(target: Target, c: Contraction) -> bool:
+    """Whether panels are packed from the rows of a matrix that comes from memory each time."""
+    return c.right.index.coefficient(c.k[0]) != 1 and c.right.buffer.nbytes >= costs.far_bytes(target)
+
+
+def tiles_per_panel(target: Target, columns: int, batches: int, width: int) -> int:
+    """Tiles in a panel of a matrix that streams from memory: wide panels touch fewer rows than many narrow ones."""
+    panels, rest = divmod(columns, costs.PANEL_TILES * width)
+    return costs.PANEL_TILES if not rest and panels * batches >= costs.units(target) else 1
+
+
+def row_groups(target: Target, rows: int, columns: int, batches: int, height: int, width: int) -> int:
+    """Number of row groups that meet a panel, each of which packs it anew.
+
+    Enough to occupy all threads, and to keep the partial sums that wait between blocks of k within scratch memory.
+    """
+    shared = ceil(costs.units(target) / (batches * ceil(columns / width)))
+    spilled = ceil(rows * width / costs.MAX_SPILLED_SUMS)
+    return min(ceil(rows / height), max(shared, spilled))
+
+
+def panel_steps(target: Target, rows: int, depth: int, width: int, wide: int) -> int:
+    """Steps of k for which a panel of `wide` tiles, `width` bytes each, is packed at a time (KC in BLIS).
+
+    A panel that few rows meet stays in the first-level cache, together with their sums between blocks.
+    """
+    room = costs.l1_bytes(target) if wide > 1 else costs.panel_bytes(target)
+    if rows * width * wide <= costs.l1_lines_bytes(target):
+        room = costs.l1_lines_bytes(target)
+    return ceil(depth / ceil(depth / max(room // width, 1)))
+
+
+def l2_panels(target: Target, rows: int, columns: int, depth: int, itemsize: int, width: int) -> int:
+    """Column panels, so many columns wide, that meet a block of rows before the next block does.
+
+    One panel, so that the right operand stays in the first-level cache; but where the result is large (the gradient of
+    a matrix that is updated in the epilogue), as many as stay in the second, so that memory is accessed in long runs.
+    """
+    panels = ceil(columns / width)
+    if rows * columns * itemsize < costs.l2_bytes(target):
+        return 1
+    panel, room = ceil(columns / panels) * depth * itemsize, costs.l2_block_bytes(target)
+    return max(d for d in range(1, panels + 1) if panels % d == 0 and (d == 1 or d * panel <= room))
+
+
+def updated_panels(target: Target, rows: int, columns: int, batches: int, width: int, itemsize: int) -> int:
+    """Panels of columns of a unit that updates its sums: as many as the first-level cache holds, but enough units."""
+    panels = ceil(columns / width)
+    room = max(costs.l1_lines_bytes(target) // (rows * width * itemsize), 1)
+    shared = ceil(costs.least_units(target) / batches)
+    return ceil(panels / max(ceil(panels / room), min(shared, panels)))
