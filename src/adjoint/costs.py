@@ -430,9 +430,9 @@ MAX_INNER_ITERATIONS = 64
 MAX_INNER_TILE = 8
 #: Fraction of the cycles of transfers between caches that the multiply-adds of an inner product do not hide (Zen 5).
 EXPOSED_INNER_TRANSFERS = 0.5
-#: Factor on the time to read an operand from beyond the second-level cache, several rows at once instead of one after
-#: the other: hardware prefetchers follow one stream further ahead (3061x2323 times a vector from memory, Zen 4: 23 GB/s
-#: in eight rows at once, 28 row by row; from the third-level cache 32 and 38).
+#: Factor on the time to read an operand that does not stay in a cache, several rows at once instead of one after the
+#: other: hardware prefetchers follow one stream further ahead (matrices of 3061x2323 times a vector, Zen 4: 23 GB/s in
+#: eight rows at once, 28 row by row).
 SEVERAL_STREAMS = 1.2
 #: An operand is copied so that k is contiguous if it has at most this fraction of the other one's elements, inverted.
 SMALL_BESIDE = 4

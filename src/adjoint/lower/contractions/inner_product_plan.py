@@ -237,7 +237,8 @@ class _Reads:
         sweeps = ceil(inner[0] / inner[1])
         first = outer[0] if outer[0] * self.nbytes > costs.l2_bytes(self.target) else 0
         # With one tile across, the larger operand is read through; one row at a time is one stream.
-        streams = costs.SEVERAL_STREAMS if sweeps == 1 and outer[1] > 1 else 1.0
+        through = sweeps == 1 and first * self.nbytes > costs.l3_block_bytes(self.target)
+        streams = costs.SEVERAL_STREAMS if through and outer[1] > 1 else 1.0
         walked = streams * self._line(first) + self._line(height + width) * (sweeps - 1)
         return outer[1] * walked / sweeps + inner[1] * self._line(inner[0])
 
