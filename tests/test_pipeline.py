@@ -1,8 +1,10 @@
 """The list of passes, and what each of them prints."""
 
+from dataclasses import replace
+
 import pytest
 
-from adjoint import Function, ops, param
+from adjoint import Function, TensorType, ops, param, pipeline
 from adjoint.cli import main
 from adjoint.compiler import host
 from adjoint.errors import InternalError
@@ -55,9 +57,11 @@ def test_what_is_observed_is_what_code_is_generated_from():
     assert all(isinstance(kernel, Kernel) for kernel in seen["build_kernels"])
 
 
+@pytest.mark.parametrize("each", [False, True], ids=["after the last pass", "after each"])
 @pytest.mark.parametrize("broken", list(passes.KERNEL_PASSES))
-def test_kernels_are_verified_after_every_pass(monkeypatch, broken):
-    """A pass that makes a kernel read outside its buffers is named by the first kernel that does."""
+def test_kernels_that_a_pass_breaks_are_refused(monkeypatch, broken, each):
+    """A pass that makes a kernel read outside its buffers is found by default too, without `ADJOINT_VERIFY_EACH`."""
+    monkeypatch.setattr(pipeline, "_VERIFY_EACH", each)
     whole = passes.KERNEL_PASSES[broken]
 
     def wrong(kernels, context):
@@ -68,6 +72,27 @@ def test_kernels_are_verified_after_every_pass(monkeypatch, broken):
     x = param("x", (4, 64))
     with pytest.raises(InternalError, match="an access is inside its buffer"):
         lower_function(Function("f", (x,), (ops.exp(x),)), host())
+
+
+@pytest.mark.parametrize(("each", "reached"), [(False, ["cse", "separate_results"]), (True, ["cse"])])
+def test_a_graph_that_a_pass_breaks_is_refused(monkeypatch, each, reached):
+    """After the last graph pass by default, and after the one to blame with `ADJOINT_VERIFY_EACH`."""
+    x, seen = param("x", (4,)), []
+
+    def cse(function):
+        seen.append("cse")
+        (result,) = function.results
+        return Function(function.name, function.params, (replace(result, type=TensorType((5,))),), function.attrs)
+
+    def separate_results(function):
+        seen.append("separate_results")
+        return function
+
+    monkeypatch.setattr(pipeline, "_VERIFY_EACH", each)
+    monkeypatch.setattr(pipeline, "GRAPH_PASSES", (cse, separate_results))
+    with pytest.raises(InternalError):
+        lower_function(Function("f", (x,), (ops.exp(x),)), host())
+    assert seen == reached
 
 
 def test_the_command_prints_all_passes_or_one(capsys):

@@ -215,9 +215,7 @@ def _bounds(target: Target, vectors: int, most: int, rows: Sequence[_Rows], whol
             sums, read = prod(tile) * count, _vectors(rows, tile) * count
             if read > count and sums + read + 1 > target.tile_registers:
                 continue
-            area = prod(
-                sum(n * size * share for n, size, share in row.pieces(t)) for row, t in zip(rows, tile, strict=True)
-            )
+            area = prod(row.area(t) for row, t in zip(rows, tile, strict=True))
             step = _step_cycles(target, sums, read)
             yield area * vectors * step / sums, False, -step, -count, tile
 
