@@ -1,12 +1,12 @@
 """Built-in models and those of files, prepared for training."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import click
 
 from adjoint.cli.files import load_file
 from adjoint.ir import DTYPES, IRModule, TensorType
+from adjoint.lazy_dataclass import dataclass
 from adjoint.losses import CrossEntropyLoss, L1Loss, Loss, MSELoss
 from adjoint.models import gpt, lenet, linreg, mlp, resnet20
 from adjoint.optim import SGD, Adam, AdamW, Optimizer

@@ -3,7 +3,6 @@
 import json
 import platform
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from adjoint.codegen.host import host_memory, host_model
 from adjoint.codegen.targets import host_target
 from adjoint.errors import CacheError
 from adjoint.kernel.target import Cache, Target, available_cores
+from adjoint.lazy_dataclass import dataclass
 from adjoint.paths import cache_dir, check_private, check_writable
 from adjoint.profiling.machine import machine_peaks, stored_peaks
 from adjoint.version import __version__

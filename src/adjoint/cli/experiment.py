@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from adjoint.cli.files import load_network
 from adjoint.cli.options import closest
 from adjoint.data import ArrayDataset, ImageClassification, Rows, TextCorpus, load_dataset
 from adjoint.data.text import CharTokenizer, LanguageModelWindows
+from adjoint.lazy_dataclass import dataclass
 from adjoint.losses import CrossEntropyLoss
 from adjoint.modules import Module
 from adjoint.nn.networks import GPT, MLP, LeNet, ResNet

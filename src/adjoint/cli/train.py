@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from adjoint.cli.options import INTERRUPTED, Name, WritablePath, write_text
 from adjoint.cli.plotting import check_plotting, plot_training
 from adjoint.data import DATASETS
 from adjoint.kernel.target import available_cores
+from adjoint.lazy_dataclass import dataclass
 from adjoint.training.callbacks import (
     Callback,
     CheckpointConfig,

@@ -19,10 +19,11 @@ section anchors, from which it addresses objects that lie close to each other.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from adjoint.kernel.index import Atom, Dynamic, Index, Var
 from adjoint.kernel.ir import Buffer, For, Load, Store, postorder, walk
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Anchors", "Terms", "reads_only"]
 

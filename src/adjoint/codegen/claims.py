@@ -11,9 +11,9 @@ that have been claimed. It sets them to 0 before the barrier that precedes the k
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from adjoint.kernel.program import Program
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Claims"]
 

@@ -7,7 +7,8 @@ right.
 """
 
 from collections.abc import Set
-from dataclasses import dataclass
+
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Core", "core_of", "recognize"]
 

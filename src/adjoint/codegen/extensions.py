@@ -1,8 +1,7 @@
 """Instruction set extensions for the arithmetic of training: which a CPU has, and which of them the compiler uses."""
 
-from dataclasses import dataclass
-
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Extension", "extensions_of", "features_of"]
 

@@ -14,11 +14,10 @@ differ, as at the edges of a matrix: rows and columns that a square lacks are no
 remains for the shuffles to pay off.
 """
 
-from dataclasses import dataclass
-
 from adjoint.codegen.writer import Writer
 from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Apply, Expr, For, Load, Store
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Transpose", "emit_transpose", "load_row", "match_transpose", "resized"]
 

@@ -6,7 +6,7 @@ otherwise. Lanes beyond a loop's extent are masked.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from adjoint.codegen.writer import Writer
 from adjoint.errors import VerifyError
 from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, Kernel, Load
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Lanes", "Result", "ValueEmitter"]
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Writer"]
 

@@ -2,12 +2,13 @@
 
 import pkgutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["FRAMEWORKS", "Covered", "covered_names"]
 

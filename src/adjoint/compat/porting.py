@@ -9,7 +9,6 @@ import difflib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +16,7 @@ from typing import Any
 
 from adjoint.compat.covered import FRAMEWORKS
 from adjoint.errors import AdjointError, InvalidValueError
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Port", "Uncovered", "port", "port_file"]
 

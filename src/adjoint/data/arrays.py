@@ -1,7 +1,6 @@
 """Batches of rows of arrays, in memory or memory-mapped: what native code can gather without Python."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,6 +8,7 @@ from adjoint.data.batching import Rows
 from adjoint.data.checking import names_of, require_count, require_flag, require_seed
 from adjoint.data.draw import Draw
 from adjoint.errors import DataError, InvalidValueError, TypeRuleError, kind_of, listed
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["ArrayBatches", "ArrayDataset", "SeededOrder", "converted"]
 

@@ -1,13 +1,13 @@
 """Batches of an in-memory dataset."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import isfinite, prod
 from numbers import Real
 
 import numpy as np
 
 from adjoint.errors import DataError, InvalidValueError, plural
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Rows", "batches"]
 

@@ -2,7 +2,6 @@
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,6 +11,7 @@ from adjoint.data.fashion import fashion_mnist
 from adjoint.data.image_sets import ImageClassification, read_images
 from adjoint.data.mnist import mnist
 from adjoint.errors import NameLookupError
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["DATASETS", "BuiltinDataset", "load_dataset"]
 

@@ -5,7 +5,6 @@ import os
 import tarfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from adjoint.data.files import Archive, Progress, contents_of, download, termina
 from adjoint.data.image_sets import ImageClassification, npz_bytes, read_images
 from adjoint.data.retrieval import cache_folder, chosen_folders
 from adjoint.errors import DataError, plural
+from adjoint.lazy_dataclass import dataclass
 from adjoint.paths import check_writable, write_whole
 
 __all__ = ["CIFAR10_CLASSES", "CifarLocations", "cifar10", "parse_cifar"]
@@ -48,7 +48,7 @@ class CifarLocations:
         Numbers of training and test images.
     """
 
-    archive: Archive = Archive(  # noqa: RUF009 (it is immutable)
+    archive: Archive = Archive(
         "cifar-10-binary.tar.gz", "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
     )
     urls: tuple[str, ...] = ("https://www.cs.toronto.edu/~kriz/",)

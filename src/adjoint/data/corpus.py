@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -11,6 +10,7 @@ import numpy as np
 from adjoint.data.files import DataFile, Progress, contents_of
 from adjoint.data.retrieval import Locations, retrieve
 from adjoint.errors import DataError, InvalidValueError, NameLookupError, warn
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["JARGON", "Encoder", "TextCorpus", "read_text", "text_corpus"]
 

@@ -1,9 +1,10 @@
 """Where the random numbers of datasets come from: functions of a seed, the epoch and the place in the pipeline."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from adjoint.lazy_dataclass import dataclass
 from adjoint.philox import philox_generator, philox_words, sorted_permutation, uniform_numbers
 
 __all__ = ["Draw", "stream_of"]

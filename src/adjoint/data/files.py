@@ -6,10 +6,10 @@ import io
 import sys
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from adjoint.errors import DataError
+from adjoint.lazy_dataclass import dataclass
 from adjoint.paths import FilePath
 
 __all__ = ["Archive", "DataFile", "Progress", "contents_of", "download", "terminal_progress"]

@@ -3,7 +3,6 @@
 import io
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from adjoint.data.idx import parse_idx, read_idx
 from adjoint.data.retrieval import Locations
 from adjoint.errors import DataError, listed, plural
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["ImageClassification", "images_of_idx", "npz_bytes", "read_images"]
 

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from adjoint.data.debian import files_of_package
 from adjoint.data.files import DataFile, Progress, download, terminal_progress
 from adjoint.errors import DataError
+from adjoint.lazy_dataclass import dataclass
 from adjoint.paths import cache_dir, check_writable, write_whole
 
 __all__ = ["Locations", "cache_folder", "chosen_folders", "retrieve"]

@@ -2,13 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from adjoint.data.checking import require_count
 from adjoint.errors import DataError, InvalidValueError, TypeRuleError, described, kind_of
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Compose", "OneHot", "TypeCast", "require_generator", "takes_generator"]
 

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from sys import getrefcount
 from typing import Any
 
@@ -13,6 +12,7 @@ from adjoint.errors import InvalidValueError
 from adjoint.func.calling import Caller
 from adjoint.func.tree import LEAF, Structure, tree_unflatten
 from adjoint.ir import Function, TensorType
+from adjoint.lazy_dataclass import dataclass
 from adjoint.tensor.aliases import refresh_views
 from adjoint.tensor.plan import options
 from adjoint.tensor.storage import COUNTED_BY_CALL, Storage, empty_storage, is_exported

@@ -6,13 +6,13 @@ size with copies of their first row, and results with the axis are cut.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import Function
+from adjoint.lazy_dataclass import dataclass
 from adjoint.tensor.storage import Storage, empty_storage, storage_of
 from adjoint.tensor.structure import Spec, spec_of
 from adjoint.tensor.tensor import Tensor, from_array

@@ -8,7 +8,6 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
@@ -20,6 +19,7 @@ from adjoint.func.tracing import Tracing, traced
 from adjoint.func.tree import LEAF, Structure, tree_flatten, tree_unflatten
 from adjoint.func.watching import refuse_leaks, refuse_side_effects, without_print
 from adjoint.ir import Function
+from adjoint.lazy_dataclass import dataclass
 from adjoint.tensor.explain import log
 from adjoint.tensor.plan import program
 from adjoint.tensor.preparation import UnpreparedError

@@ -6,10 +6,11 @@ is a leaf. The name and the idea are JAX's.
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from adjoint.errors import InvalidValueError, TypeRuleError, plural
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = [
     "LEAF",

@@ -1,12 +1,13 @@
 """Which array of another program's file is which of a network: a proposal that can be read, and refuses to guess."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from adjoint.errors import InvalidValueError, NameLookupError, listed
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["NameMapping", "map_names"]
 

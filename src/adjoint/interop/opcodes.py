@@ -8,11 +8,11 @@ library's `pickletools`; those of protocol 2 are the ones that PyTorch writes, a
 import struct
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pickle import decode_long
 from typing import Any
 
 from adjoint.errors import AdjointError, CheckpointError
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["KEYS", "Global", "Internal", "Pickle", "Unpickled", "checked_keys"]
 

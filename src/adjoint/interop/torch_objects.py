@@ -4,7 +4,7 @@ import re
 import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import NoReturn
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from adjoint.errors import CheckpointError
 from adjoint.interop.opcodes import Global, Internal, checked_keys
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["DTYPES", "STORAGES", "Names", "Pending", "Storage", "TorchTensor", "storage_of"]
 

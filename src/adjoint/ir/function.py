@@ -1,7 +1,7 @@
 """`Function`: parameters and results. `IRModule`: functions by name, and attributes."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
@@ -10,6 +10,7 @@ from adjoint.ir.literals import Symbol, exact
 from adjoint.ir.printer import print_functions, print_module
 from adjoint.ir.types import TensorType, TupleType
 from adjoint.ir.value import Immutable, Param, Value, toposort
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Attribute", "Function", "IRModule", "called_by", "callees", "closure", "is_param", "reached", "rebuild"]
 

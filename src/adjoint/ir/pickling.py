@@ -7,12 +7,13 @@ registers it with `copyreg`.
 
 import copyreg
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import Any
 
 from adjoint.ir.function import Attribute, Function, IRModule, called_by, reached
 from adjoint.ir.value import Op, Value, toposort
+from adjoint.lazy_dataclass import dataclass
 
 __all__: list[str] = []
 

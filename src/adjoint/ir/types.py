@@ -1,13 +1,13 @@
 """Types of graph values: a tensor of static shape, or a tuple of tensors (the result of a call)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import prod
 
 import ml_dtypes
 import numpy as np
 
 from adjoint.errors import TypeRuleError
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["DTYPES", "TensorType", "TupleType", "Type", "as_dtype", "dtype_name", "is_float", "is_integer"]
 

@@ -6,7 +6,7 @@ or hidden state. Values, as nodes, compare by identity; `Function` compares by s
 
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -17,6 +17,7 @@ from adjoint.ir.literals import exact
 from adjoint.ir.methods import Methods
 from adjoint.ir.missing import Missing
 from adjoint.ir.types import TensorType, TupleType
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Immutable", "Op", "Param", "Value", "apply", "infer_type", "param", "toposort"]
 

@@ -8,10 +8,11 @@ j) // 12`` with ``0 <= j < 12`` *is* ``i``: reshapes disappear during constructi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 from typing import TYPE_CHECKING, Any
+
+from adjoint.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from adjoint.kernel.ir import Expr

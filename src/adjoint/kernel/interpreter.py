@@ -8,7 +8,6 @@ told otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -32,6 +31,7 @@ from adjoint.kernel.ir import (
     postorder,
 )
 from adjoint.kernel.scalars import SCALARS
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Environment", "convert", "evaluate", "run_kernel"]
 

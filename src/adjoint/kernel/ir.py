@@ -31,13 +31,13 @@ without flushing; for an architecture without such a mode (RISC-V), it always is
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = [
     "PRIVATE",

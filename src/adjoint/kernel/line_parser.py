@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from adjoint.errors import ParseError
 from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, Load
 from adjoint.kernel.scalars import SCALARS
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Line", "Untyped"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 
 from adjoint.kernel.ir import Buffer, Kernel
 from adjoint.kernel.regions import Region
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = [
     "ALIGNMENT",

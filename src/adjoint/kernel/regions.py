@@ -11,9 +11,10 @@ any other; `flattened` then replaces it by the kernels of its parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from adjoint.kernel.ir import Buffer, Kernel
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = [
     "Carried",

@@ -5,12 +5,13 @@ Code generators have a table with the same keys. Transcendental functions are ex
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import copysign, erf, erfc, exp, floor, inf, isinf, lgamma, nan, pi, sqrt
 from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
+
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["SCALARS", "ScalarFunction"]
 

@@ -1,10 +1,12 @@
 """A target: the facts about a CPU that planning and code generation depend on."""
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import numpy as np
+
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Cache", "Target", "architecture", "available_cores"]
 

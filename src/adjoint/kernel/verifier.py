@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from adjoint.kernel.ir import (
 )
 from adjoint.kernel.regions import Nested
 from adjoint.kernel.scalars import SCALARS
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["verify_kernel"]
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import wraps
 from typing import Any, ClassVar
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError, described, located, plural, require_call, user_line
 from adjoint.ir import Function, TensorType, Value, is_float, is_integer, param
+from adjoint.lazy_dataclass import dataclass
 from adjoint.modules import Module
 from adjoint.tensor.autocasting import in_f32, mode
 from adjoint.tensor.record import record

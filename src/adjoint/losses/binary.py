@@ -1,13 +1,13 @@
 """Cross-entropy of two classes, given probabilities or logits."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from adjoint import ops
 from adjoint.ir import TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.losses.base import Loss, check_reduction, matched, reduced
 
 __all__ = ["BCELoss", "BCEWithLogitsLoss", "binary_cross_entropy", "binary_cross_entropy_with_logits"]

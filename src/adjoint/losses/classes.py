@@ -1,7 +1,6 @@
 """Margins between the scores of classes, of which one or several are right."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy as np
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import TensorType, Value, is_integer
+from adjoint.lazy_dataclass import dataclass
 from adjoint.losses.base import ConfiguredLoss, check_predictions, check_reduction, matched, reduced
 from adjoint.losses.cross_entropy import class_weights
 

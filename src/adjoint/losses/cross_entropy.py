@@ -1,7 +1,6 @@
 """Cross-entropy of logits against class indices or probabilities, with PyTorch's semantics."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy as np
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError, listed
 from adjoint.ir import TensorType, Value, dtype_name, is_float, is_integer
+from adjoint.lazy_dataclass import dataclass
 from adjoint.losses.base import Loss, check_predictions, check_reduction, reduced
 from adjoint.losses.softmax import warn_softmax
 

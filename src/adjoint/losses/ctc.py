@@ -1,7 +1,6 @@
 """Connectionist temporal classification: the likelihood of a sequence of labels over all its alignments."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy as np
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import Value, is_integer
+from adjoint.lazy_dataclass import dataclass
 from adjoint.losses.base import Loss, check_predictions, check_reduction, reduced
 from adjoint.tensor.making import from_array
 

@@ -1,11 +1,11 @@
 """Losses for classes of very different frequency, as in detection and segmentation."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.losses.base import ConfiguredLoss, check_reduction, matched, reduced
 
 __all__ = ["DiceLoss", "FocalLoss", "dice", "focal"]

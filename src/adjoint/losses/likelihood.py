@@ -1,7 +1,6 @@
 """Negative log-likelihoods of distributions that a model describes, and the divergence of two."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import log, pi
 from typing import Any, ClassVar
 
@@ -10,6 +9,7 @@ import numpy as np
 from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.losses.base import Loss, PairLoss, check_reduction, matched, reduced
 from adjoint.losses.cross_entropy import (
     check_indices,

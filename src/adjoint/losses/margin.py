@@ -1,11 +1,11 @@
 """Losses of similarities and distances, which are zero beyond a margin."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from adjoint import ops
 from adjoint.errors import TypeRuleError
 from adjoint.ir import Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.losses.base import ConfiguredLoss, check_predictions, check_reduction, matched, reduced
 
 __all__ = [

@@ -1,11 +1,11 @@
 """Losses of a difference: squared, absolute, and squared near zero only."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.losses.base import PairLoss, check_reduction, matched, reduced
 
 __all__ = ["HuberLoss", "L1Loss", "MSELoss", "SmoothL1Loss", "huber", "l1", "mse", "smooth_l1"]

@@ -1,11 +1,11 @@
 """A loss whose examples have weights."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from adjoint import ops
 from adjoint.errors import TypeRuleError, described
 from adjoint.ir import TensorType
+from adjoint.lazy_dataclass import dataclass
 from adjoint.losses.base import Loss, check_reduction, matched
 
 __all__ = ["SampleWeighted"]

@@ -24,7 +24,7 @@ After::
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import groupby
 
 from adjoint.errors import VerifyError
@@ -32,6 +32,7 @@ from adjoint.ir import Function
 from adjoint.kernel.index import as_index
 from adjoint.kernel.ir import Buffer, Kernel
 from adjoint.kernel.renaming import Renaming
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.footprint import with_tiles
 from adjoint.lower.analysis.inlining import (
     FusedAttention,

@@ -7,10 +7,10 @@ differ in buffers and names only: the kernels of one are built, and those of the
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from adjoint.ir import Value
 from adjoint.kernel.ir import Buffer
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context
 from adjoint.lower.fusion.groups import Fusion, Group
 from adjoint.lower.reductions.two_stage import FusableReduction

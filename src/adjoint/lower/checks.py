@@ -9,13 +9,13 @@ Carries are computed; branches and the bodies of `while_loop` may not run.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from adjoint.ir import DTYPES, Function, Value, is_float, is_param
 from adjoint.kernel.program import RangeCheck
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.access import access_pattern
 from adjoint.ops.base import Operator
 from adjoint.ops.calls import TupleGet

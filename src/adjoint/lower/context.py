@@ -1,7 +1,7 @@
 """What all kernel builders share: the context, the store that ends a group, and the cost of a finished kernel."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from adjoint.ir.literals import quoted_name
 from adjoint.kernel.index import Index, Var, flatten, unflatten
 from adjoint.kernel.ir import Buffer, Expr, Kernel, Stmt, Store
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import Inliner
 from adjoint.lower.fusion.groups import Group

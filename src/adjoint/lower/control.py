@@ -5,7 +5,7 @@ of their own; the places of a `Part` say where they are: in an operand, in a row
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from adjoint.ir import Function, Value, value_names
@@ -13,6 +13,7 @@ from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Buffer, Kernel
 from adjoint.kernel.program import ALIGNMENT
 from adjoint.kernel.regions import Carried, Nested, Part, Place, Rows
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context
 from adjoint.lower.copying import copy_kernel
 from adjoint.lower.fusion.groups import Group, flat_source

@@ -13,10 +13,11 @@
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from adjoint.kernel.ir import Buffer, Kernel
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.fusion.compute_at import compute_at
 from adjoint.lower.fusion.horizontal import fuse_horizontally
 from adjoint.lower.fusion.producer_consumer import fuse_producers

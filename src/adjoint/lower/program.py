@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from adjoint.kernel.ir import Buffer, Kernel
 from adjoint.kernel.program import Argument, Program, RangeCheck, Result
 from adjoint.kernel.regions import Nested, flattened
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.footprint import with_tiles
 from adjoint.lower.analysis.reuse_distance import far_buffers
 from adjoint.lower.build_kernels import build_kernels, planned_contraction

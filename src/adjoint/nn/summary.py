@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
 from adjoint.ir import Value, is_float
+from adjoint.lazy_dataclass import dataclass
 from adjoint.modules import Module
 from adjoint.ops.attention import Attention
 from adjoint.ops.contract import MatMul

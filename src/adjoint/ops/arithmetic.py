@@ -4,7 +4,6 @@ Integers are supported, but have no gradient. Powers and roots are in `adjoint.o
 other functions with discontinuous derivatives in `adjoint.ops.piecewise`.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import TensorType, is_float, is_integer
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Builder, Sample, Scalar
 from adjoint.ops.build import Argument, broadcast_operands
 from adjoint.ops.rules import (

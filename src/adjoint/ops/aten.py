@@ -1,7 +1,8 @@
 """PyTorch's core ATen operators, and what computes each here: the table in ``aten.txt``."""
 
-from dataclasses import dataclass
 from importlib.resources import files
+
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["AtenOperator", "aten_operators"]
 

@@ -5,7 +5,6 @@ The tiled operators are `Attention` and, for its gradients, `AttentionLogSum` an
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod, sqrt
 from typing import ClassVar
 
@@ -15,6 +14,7 @@ from adjoint import costs
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.types import DTYPES, is_float
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import multiply, subtract
 from adjoint.ops.attention_base import (
     AttentionOperator,

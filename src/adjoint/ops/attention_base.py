@@ -18,7 +18,6 @@ No operator stores an array of T times S elements: each recomputes the weights t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
@@ -27,6 +26,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import DTYPES, TensorType
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import add, multiply, subtract
 from adjoint.ops.attention_dropout import check_positions
 from adjoint.ops.base import Builder, Coordinate, Dot, Index, Operand, Operator, Sample, Scalar

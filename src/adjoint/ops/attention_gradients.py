@@ -11,7 +11,6 @@ Their own derivatives are composed of ordinary operators, which do store T times
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from adjoint.ir.types import is_float
 from adjoint.ir.value import Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import add, multiply, negative, subtract
 from adjoint.ops.attention_base import AttentionOperator, causal_span, exponential, product, scores, weights, weights_of
 from adjoint.ops.attention_dropout import factor_at, factors, with_factors

@@ -19,7 +19,6 @@ reduction. `k` (a `Builder`) is the only part of the compiler that an operator c
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -27,6 +26,7 @@ import numpy as np
 from adjoint.errors import CompileError, TypeRuleError
 from adjoint.ir.types import TensorType, TupleType, dtype_name
 from adjoint.ir.value import Op, Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.vectorizing import all_mapped
 
 __all__ = ["Builder", "Dot", "Elementwise", "Index", "Operand", "Operator", "Sample", "Scalar", "same_types"]

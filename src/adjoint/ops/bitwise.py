@@ -1,13 +1,13 @@
 """Bitwise operators on integers and bools, elementwise. They have no gradient."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from adjoint.ir.types import TensorType
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Builder, Elementwise, Sample, Scalar, same_types
 from adjoint.ops.build import Argument, broadcast_operands
 from adjoint.ops.rules import operands, refused, require

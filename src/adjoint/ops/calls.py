@@ -5,7 +5,6 @@ either: `adjoint.transforms.differentiate` differentiates the callee itself, or 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from adjoint.errors import TypeRuleError, plural
 from adjoint.ir.function import Function
 from adjoint.ir.types import TensorType, TupleType, is_float
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Operator
 
 __all__ = ["Call", "CustomCall", "TupleGet", "call", "custom_call", "evaluated"]

@@ -7,7 +7,7 @@ has two, and the gradient of softmax needs its result only.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import TensorType
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import multiply, negative, subtract
 from adjoint.ops.axes import fill, shifted, without
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar

@@ -1,6 +1,5 @@
 """The batched matrix product, with either operand optionally transposed."""
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
@@ -9,6 +8,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.build import as_operand
 from adjoint.ops.rules import operands, refused, require, rounded

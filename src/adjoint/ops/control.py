@@ -7,7 +7,7 @@ the vectorized bodies, and lowering makes regions of the program of them (docs/d
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from adjoint.errors import TypeRuleError, plural
 from adjoint.ir.function import Function
 from adjoint.ir.types import DTYPES, TensorType, TupleType
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Operator
 from adjoint.ops.calls import TupleGet, evaluated
 

@@ -1,6 +1,5 @@
 """Operators that return their operand with another dtype, gradient, check or time: cast, stop_gradient and others."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError
 from adjoint.ir.types import DTYPES, TensorType, as_dtype, is_float, is_integer
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Builder, Elementwise, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.rules import floats, operands, refused, require
 from adjoint.ops.vectorizing import all_mapped

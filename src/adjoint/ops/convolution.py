@@ -14,7 +14,7 @@ lets other operators read the padded image too.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -23,6 +23,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError, plural
 from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Sample, Scalar
 from adjoint.ops.convolution_cases import CASES, positive
 from adjoint.ops.rules import refused, rounded

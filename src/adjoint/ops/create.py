@@ -1,6 +1,5 @@
 """Operators without operands: a constant value, a coordinate (iota), a literal array."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import DTYPES, TensorType, as_dtype, dtype_name, is_float, is_integer
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.axes import axis_of
 from adjoint.ops.base import Builder, Index, Operator, Sample, Scalar
 

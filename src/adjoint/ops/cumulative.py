@@ -3,13 +3,14 @@
 The gradient of a running sum is a running sum in the other direction; those of the others are linear recurrences.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from adjoint.ir.types import is_float
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import add, multiply, subtract
 from adjoint.ops.axes import axis_of
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Sample, Scalar

@@ -4,7 +4,6 @@
 operations. An operator has one result, in which the parts of a decomposition are below each other.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import TensorType
 from adjoint.ir.value import Op, Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import add, divide, multiply, subtract
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.contract import matmul

@@ -4,7 +4,6 @@ Starts that would let a part reach beyond its tensor are clipped, as in XLA.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Op, Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import add
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.build import full_like

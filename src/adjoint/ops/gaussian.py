@@ -6,13 +6,13 @@ kernel that computes `x` can compute at the same time.
 """
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from adjoint.errors import InvalidValueError
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import add, multiply, subtract
 from adjoint.ops.base import Builder, Sample, Scalar
 from adjoint.ops.powers import square

@@ -6,7 +6,6 @@ stop inside a step, so for ids that are computed there, such as the result of ar
 what happens: as in JAX, reads are clipped to the axis and get no gradient, and writes are dropped.
 """
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
@@ -15,6 +14,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.types import DTYPES, TensorType, as_dtype, is_float
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import add, multiply
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.convert import cast, check_range, stop_gradient

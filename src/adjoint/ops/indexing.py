@@ -2,7 +2,7 @@
 
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import index as as_integer
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from adjoint.errors import IndexRangeError, TypeRuleError
 from adjoint.ir.types import TensorType, is_integer
 from adjoint.ir.value import Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.create import constant
 from adjoint.ops.index import take
 from adjoint.ops.slicing import slice

@@ -6,11 +6,11 @@ gradient from the docstring of its `vjp`, which then begins with ``None:``.
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from adjoint import ops
 from adjoint.ir.methods import Methods
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops import random
 from adjoint.ops.calls import Call, CustomCall
 from adjoint.ops.catalogue import FAMILIES

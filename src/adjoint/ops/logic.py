@@ -1,7 +1,6 @@
 """Elementwise comparisons, logical operators and selection. Only the selected values have a gradient."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import DTYPES, TensorType, is_float
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Builder, Elementwise, Sample, Scalar, same_types
 from adjoint.ops.build import Argument, broadcast_operands, full_like
 from adjoint.ops.create import constant

@@ -1,9 +1,9 @@
 """Phases: the rows of an image with the same remainder by a stride, computed apart and then interleaved."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from adjoint.ir.value import Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import add
 from adjoint.ops.create import full
 from adjoint.ops.shape import pad, slice_axis

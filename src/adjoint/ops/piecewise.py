@@ -4,7 +4,6 @@ Where the derivative is not unique, the convention is PyTorch's, stated in each 
 """
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import multiply
 from adjoint.ops.base import Builder, Sample, Scalar
 from adjoint.ops.build import Argument, broadcast_operands, full_like

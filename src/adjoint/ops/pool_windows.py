@@ -1,13 +1,14 @@
 """How the functions of `adjoint.ops.pool` find windows, pool them, and compute positions and divisors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import add, divide, floor_divide, multiply, subtract
 from adjoint.ops.convert import cast
 from adjoint.ops.create import constant, iota

@@ -1,12 +1,12 @@
 """Pooling over windows of images: maximum and sum. `adjoint.ops.pool` has the functions, which pad the image."""
 
-from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
 import numpy as np
 
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Builder, Index, Operand, Scalar
 from adjoint.ops.phases import cut_or_padded, interleaved, window_phases
 from adjoint.ops.rules import rounded

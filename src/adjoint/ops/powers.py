@@ -1,6 +1,5 @@
 """Elementwise powers and roots."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import ml_dtypes
@@ -8,6 +7,7 @@ import numpy as np
 
 from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import divide, multiply, negative, subtract
 from adjoint.ops.base import Builder, Sample, Scalar
 from adjoint.ops.build import Argument, broadcast_operands

@@ -5,7 +5,7 @@ the selected elements would be stored wherever several sums need them. `adjoint.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import DTYPES, TensorType, is_float
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import multiply, subtract
 from adjoint.ops.axes import fill, shifted, without
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Operator, Sample, Scalar

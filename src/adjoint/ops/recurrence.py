@@ -4,7 +4,7 @@ A prefix scan is one pass over an axis, element after element in the same order 
 (`Builder.prefix_scan`). The gradient of a linear recurrence is one too, in the other direction.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import TensorType
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import multiply
 from adjoint.ops.axes import axis_of
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Operator, Sample, Scalar, same_types

@@ -4,7 +4,6 @@ Constructors take ``axis`` as None (all axes), an int, or several, negative coun
 axes counted from the start, ascending. `ReduceSum` itself is in `adjoint.ops.shape`, next to the broadcast.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import DTYPES, TensorType, is_float
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import divide, multiply
 from adjoint.ops.axes import Axes, axes_of, axis_of, fill
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar

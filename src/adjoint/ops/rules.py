@@ -1,7 +1,6 @@
 """Helpers shared by operators: type rules with suggested fixes, references that round once, sample inputs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import TensorType, as_dtype, dtype_name, is_float
 from adjoint.ir.value import Op, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Elementwise, Sample, same_types
 
 __all__ = [

@@ -6,7 +6,6 @@ are out of range, reads are clipped and get no gradient, and writes are dropped.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Op, Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import divide, multiply
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.build import full_like

@@ -5,7 +5,7 @@ re-exported here. The sum is re-exported by `adjoint.ops.reduce`, with the other
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.axes import Axes, axes_of, axis_of, bad_axes, fill, shifted, without
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.rules import operands, refused, require, rounded

@@ -1,7 +1,6 @@
 """Slicing and joining: slice, pad, concat. The gradient of each is composed of the others."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.axes import axis_of
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.create import plain_scalar, scalar_misfit

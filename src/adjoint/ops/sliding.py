@@ -1,7 +1,6 @@
 """The base class of the convolution operators: attributes, type rules, windows in NumPy, elements for lowering."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -9,6 +8,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from adjoint.errors import TypeRuleError, plural
 from adjoint.ir.types import TensorType, dtype_name
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Operator, Scalar
 from adjoint.ops.rules import operands, require
 from adjoint.ops.windows import Pair, fields, images, positions

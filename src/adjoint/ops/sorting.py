@@ -1,6 +1,5 @@
 """Sorting of rows, and binary search in sorted rows. `adjoint.ops.ordering` has the functions, for any axis."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import DTYPES, TensorType, is_float
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.rules import operands, refused, require
 from adjoint.ops.sampling import spread

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, ClassVar
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from adjoint.errors import InvalidValueError
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import divide, multiply, negative
 from adjoint.ops.base import Builder, Sample, Scalar
 from adjoint.ops.powers import square

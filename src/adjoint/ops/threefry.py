@@ -9,7 +9,6 @@ positions are numbered as in JAX with ``jax_threefry_partitionable``, its defaul
 split and folded, are those of JAX.
 """
 
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any, ClassVar
@@ -19,6 +18,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import DTYPES, TensorType
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar, same_types
 from adjoint.ops.rules import operands, refused
 from adjoint.ops.vectorizing import all_mapped

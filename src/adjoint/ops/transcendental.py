@@ -4,12 +4,12 @@ Gradients are expressed by the result where that is accurate and cheap.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import add, divide, multiply, negative, subtract
 from adjoint.ops.base import Builder, Sample, Scalar
 from adjoint.ops.rules import FloatOp, rounded, unary_samples

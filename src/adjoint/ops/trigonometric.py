@@ -6,12 +6,12 @@ cancel, and their gradients are formulas: the derivatives of the compositions wo
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import add, divide, multiply, negative, subtract
 from adjoint.ops.base import Builder, Sample, Scalar
 from adjoint.ops.build import Argument, broadcast_operands

@@ -1,7 +1,6 @@
 """Operators that rearrange elements: reshape, permute and flip, and functions composed of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
@@ -10,6 +9,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.axes import Axes, axes_of, axis_of, bad_axes, fill, shifted, without
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.rules import operands, refused

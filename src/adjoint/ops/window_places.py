@@ -6,7 +6,6 @@ windows add up. It is computed without a scatter: `WindowArgMax` finds the posit
 `WindowSpread` are each other's gradients.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import DTYPES, TensorType
 from adjoint.ir.value import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.index import check_ids
 from adjoint.ops.rules import operands, refused, require, rounded

@@ -1,11 +1,11 @@
 """`accumulate`: one update from the mean gradient of several steps."""
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import DTYPES, TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import StateSpec, Values, check_grads
 from adjoint.optim.wrappers import Around, chosen
 

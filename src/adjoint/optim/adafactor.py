@@ -1,7 +1,6 @@
 """Adafactor: second moments of matrices as products of rows and columns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy as np
 from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import StateSpec, Values, check_params, check_range
 from adjoint.optim.chain import Chain
 from adjoint.optim.descent import F64, step_spec

@@ -1,13 +1,13 @@
 """Adam and AdamW: updates scaled by running moments of the gradient."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import repeat
 from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
 
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import check_range
 from adjoint.optim.chain import Chain
 from adjoint.optim.scaling import (

@@ -1,11 +1,11 @@
 """NAdam, RAdam and Adamax: variants of Adam."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from adjoint import ops
 from adjoint.ir import TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import StateSpec, Values, check_range, hyper_dtype
 from adjoint.optim.descent import F64, Descent, step_spec
 from adjoint.optim.direction import Direction, Quotient, Scale

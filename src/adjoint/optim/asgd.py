@@ -1,13 +1,13 @@
 """ASGD: gradient descent that also averages the parameters."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from adjoint import ops
 from adjoint.ir import TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import Optimizer, StateSpec, Values, check_range
 from adjoint.optim.descent import F64, step_spec
 

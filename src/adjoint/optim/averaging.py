@@ -1,12 +1,12 @@
 """`average`: an optimizer that also keeps averages of the parameters."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import DTYPES, TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import StateSpec, Values, check_range
 from adjoint.optim.descent import F64
 from adjoint.optim.wrappers import Around

@@ -1,13 +1,13 @@
 """Transforms that limit directions, elementwise or by a norm, and that subtract their mean."""
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import DTYPES, TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import StateSpec, Values, check_range
 from adjoint.optim.direction import Direction
 from adjoint.optim.norms import norm

@@ -1,9 +1,8 @@
 """What is subtracted from a parameter: a tensor, times scalars that are multiplied with each other first."""
 
-from dataclasses import dataclass
-
 from adjoint import ops
 from adjoint.ir import Value
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Direction", "Quotient", "Scale", "descend", "scaled"]
 

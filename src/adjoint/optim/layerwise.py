@@ -1,11 +1,11 @@
 """LAMB and LARS: learning rates that follow from the norm of each parameter, for large batches."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import Values, check_range
 from adjoint.optim.descent import Descent
 from adjoint.optim.direction import Direction

@@ -1,11 +1,11 @@
 """Lion: steps of equal size in every element, whose signs follow from momentum."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from adjoint import ops
 from adjoint.ir import TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import StateSpec, Values
 from adjoint.optim.descent import F64, Descent
 from adjoint.optim.direction import Direction

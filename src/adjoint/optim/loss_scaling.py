@@ -1,13 +1,13 @@
 """`scale_loss`: keeps the gradients of half floats away from zero within a trainer's step."""
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import DTYPES, TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import StateSpec, Values, check_grads, check_range
 from adjoint.optim.norms import wide
 from adjoint.optim.wrappers import Around, all_finite, chosen

@@ -1,12 +1,12 @@
 """Muon: momentum whose matrix is replaced by a nearly orthogonal one."""
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import StateSpec, Values, check_range
 from adjoint.optim.descent import Descent
 from adjoint.optim.direction import Direction

@@ -1,11 +1,11 @@
 """`partition`: different optimizers for different parameters of one step."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from adjoint.errors import TypeRuleError, kind_of
 from adjoint.ir import TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import Optimizer, StateSpec, Values, check_params
 from adjoint.optim.chain import with_names
 from adjoint.optim.transform import Which, require_selected, selector

@@ -1,7 +1,6 @@
 """Rprop: step sizes that follow from the signs of gradients alone."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy as np
 from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import StateSpec, Values, check_range, hyper_dtype
 from adjoint.optim.chain import Chain
 from adjoint.optim.descent import step_spec

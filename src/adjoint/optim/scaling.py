@@ -1,7 +1,6 @@
 """Transforms that scale directions, add weight decay to them, and gather them in momentum and moments."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -10,6 +9,7 @@ import numpy as np
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError, described
 from adjoint.ir import DTYPES, Function, TensorType, Value, is_float, param
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.calls import evaluated
 from adjoint.optim.base import StateSpec, Values, check_range, hyper_dtype
 from adjoint.optim.direction import Direction, Quotient, Scale

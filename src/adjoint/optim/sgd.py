@@ -1,12 +1,12 @@
 """Stochastic gradient descent, with momentum, dampening, Nesterov's variant and weight decay."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from adjoint.errors import InvalidValueError
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import check_range
 from adjoint.optim.chain import Chain
 from adjoint.optim.scaling import add_decayed_weights, negate, scale_by_learning_rate, trace

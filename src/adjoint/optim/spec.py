@@ -1,10 +1,9 @@
 """`StateSpec`: a description of an array that an optimizer keeps."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from adjoint.ir import TensorType
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["StateSpec"]
 

@@ -5,12 +5,12 @@ all parameters through its transforms in order, and subtracts what comes out fro
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import ClassVar
 
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
 from adjoint.ir import TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import Settings, StateSpec, Values
 from adjoint.optim.direction import Direction, Scale
 

@@ -1,13 +1,13 @@
 """Optimizers around another: `freeze` keeps some parameters constant, `skip_nonfinite` leaves out bad steps."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import reduce
 from math import inf
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
 from adjoint.ir import DTYPES, TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import Optimizer, StateSpec, Values, check_grads
 from adjoint.optim.transform import Which, require_selected, selector
 

@@ -1,6 +1,6 @@
 """Elements of drawings: lines and text with positions in pixels, which templates turn into SVG."""
 
-from dataclasses import dataclass
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Label", "Line"]
 

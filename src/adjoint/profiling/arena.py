@@ -1,8 +1,8 @@
 """A drawing of the arena over time: one rectangle per buffer, from its first kernel to its last."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from adjoint.lazy_dataclass import dataclass
 from adjoint.pages.figures import amount, clipped
 from adjoint.pages.shapes import Label, Line
 from adjoint.profiling.places import Block

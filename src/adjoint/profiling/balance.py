@@ -6,7 +6,7 @@ two barriers, the thread with the most work decides. Waiting itself, caches that
 memory are left out: what remains is how well units divide.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from adjoint import costs
@@ -16,6 +16,7 @@ from adjoint.ir import IRModule
 from adjoint.kernel.ir import Kernel
 from adjoint.kernel.program import Program, share_of
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.pipeline import lower_function
 
 __all__ = ["KernelBalance", "StepBalance", "balance_of", "simulate_threads"]

@@ -8,9 +8,9 @@ intensity of a box shows its time.
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, count
 
+from adjoint.lazy_dataclass import dataclass
 from adjoint.pages.figures import clipped, duration
 from adjoint.pages.shapes import Label
 from adjoint.profiling.places import Edge

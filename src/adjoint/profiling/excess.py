@@ -5,9 +5,9 @@ is credited with are more than it needs, or that it is as short as the clock's n
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from adjoint.ir import Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Elementwise
 from adjoint.ops.contract import MatMul
 from adjoint.ops.convert import After

@@ -6,13 +6,14 @@ import json
 import platform
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from adjoint.codegen.targets import host_target
 from adjoint.errors import CacheError, InvalidValueError
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.paths import cache_dir, write_whole
 from adjoint.profiling.probes import multiply_adds, reads, tile, triad
 from adjoint.runtime.cache import CacheWarning

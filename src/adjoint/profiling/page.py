@@ -5,9 +5,9 @@ The layout is defined in ``templates``; this module fills them in.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from adjoint.ir.printer import value_names
+from adjoint.lazy_dataclass import dataclass
 from adjoint.pages.environment import page_environment
 from adjoint.profiling.arena import draw_arena
 from adjoint.profiling.drawing import draw_graph

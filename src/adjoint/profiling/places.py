@@ -1,11 +1,12 @@
 """Data flow of a program: the arena's buffers with their lifetimes, and the dependences between kernels."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from adjoint.kernel.ir import Buffer, Kernel
 from adjoint.kernel.program import Program
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Block", "Edge", "blocks_of", "edges_of", "live_bytes"]
 

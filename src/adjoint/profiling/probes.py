@@ -4,7 +4,6 @@ import ctypes
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Expr, For, Kernel, Load, Stmt, Store
 from adjoint.kernel.program import Program, entry_symbol
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.runtime.bound import aligned
 from adjoint.runtime.library import Library
 

@@ -6,8 +6,8 @@ architectures". Both axes are logarithmic; levels of memory are slopes, the mult
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from adjoint.lazy_dataclass import dataclass
 from adjoint.pages.figures import rate
 from adjoint.pages.shapes import Label, Line
 from adjoint.profiling.machine import Peaks

@@ -1,7 +1,7 @@
 """Measure a step kernel by kernel and compare it with the machine's limits: the data of tables, traces and pages."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from adjoint.errors import InvalidValueError, plural
 from adjoint.ir import Function, IRModule
 from adjoint.kernel.program import Program
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.pipeline import lower_function
 from adjoint.profiling.excess import NOISE, Work, changes, excess_notes, excess_reason, raised_peaks
 from adjoint.profiling.inputs import described_state, random_arrays, trained_arrays

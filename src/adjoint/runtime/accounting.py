@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from adjoint.lazy_dataclass import dataclass
 from adjoint.runtime.report import Clocks
 
 __all__ = ["StepAccount", "step_nanoseconds"]

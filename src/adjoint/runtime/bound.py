@@ -5,13 +5,13 @@ import itertools
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from adjoint.errors import IndexRangeError, NameLookupError, TypeRuleError
 from adjoint.kernel.program import Argument, RangeCheck, Result, arena_size, check_symbol, entry_symbol
+from adjoint.lazy_dataclass import dataclass
 from adjoint.runtime.arguments import accept, miscounted, refuse_swapped
 from adjoint.runtime.fastcall import FastCall
 from adjoint.runtime.library import Library

@@ -10,12 +10,13 @@ import os
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 from adjoint.errors import CacheError
+from adjoint.lazy_dataclass import dataclass
 from adjoint.paths import cache_limit, check_private, private_bytes, write_whole
 
 __all__ = ["CacheWarning", "CompileCache"]

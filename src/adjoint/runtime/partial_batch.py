@@ -1,13 +1,14 @@
 """Batches of fewer rows than an entry point is compiled for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from adjoint.errors import TypeRuleError
 from adjoint.kernel.program import Argument
+from adjoint.lazy_dataclass import dataclass
 from adjoint.runtime.arguments import as_array
 
 __all__ = ["PartialBatch", "filled_up"]

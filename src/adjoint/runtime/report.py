@@ -1,11 +1,11 @@
 """Information about compiled code: its kernels, their times, and the memory it needs."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from adjoint.errors import listed, plural, short_line
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["WARM_UP_RUNS", "Clocks", "KernelInfo", "KernelTime", "Memory"]
 

@@ -6,11 +6,11 @@ afterwards, the entry is found by its key, like any operation.
 
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import ContextDecorator
-from dataclasses import dataclass
 from typing import Any, Self
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
+from adjoint.lazy_dataclass import dataclass
 from adjoint.tensor.hooks import apply_hooks, differentiated, hooked_gradients
 from adjoint.tensor.plan import FREED, run_trace
 from adjoint.tensor.record import record_in_place, settled

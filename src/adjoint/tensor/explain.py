@@ -2,9 +2,9 @@
 
 import logging
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 from adjoint.errors import is_user_line, located, plural, warn
+from adjoint.lazy_dataclass import dataclass
 from adjoint.tensor.structure import Node, Spec
 
 __all__ = ["Compilation", "Compilations", "explain_recompiles", "log"]

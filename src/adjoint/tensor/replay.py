@@ -25,13 +25,13 @@ For ``loss = ((x @ w - y) ** 2).sum(); loss.backward(); optimizer.step(); loss.i
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import cycle
 from struct import Struct
 from sys import getrefcount
 from typing import Any
 from weakref import ref
 
+from adjoint.lazy_dataclass import dataclass
 from adjoint.tensor.storage import COUNTED_BY_CALL, UNSEEN, copied_storage, empty_storage
 from adjoint.tensor.straight_line import StraightLine, targets
 from adjoint.tensor.structure import Node

@@ -9,10 +9,10 @@ program, as they are after any other run that deferred them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
+from adjoint.lazy_dataclass import dataclass
 from adjoint.tensor.aliases import refresh_views
 from adjoint.tensor.plan import planned
 from adjoint.tensor.replay import Outcome, Replay, written_ahead

@@ -1,7 +1,7 @@
 """A random graph under construction: its values, what is known about each, and the selection of operands."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Protocol, TypeVar
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from adjoint import ops
 from adjoint.ir import Value, is_float, is_integer, param
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["INTEGER_BOUND", "SIZES", "Choose", "Growing", "Node"]
 

@@ -11,12 +11,12 @@ chooses and shrinks.
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from adjoint import ops
 from adjoint.ir import Function, Value, is_float, is_integer, toposort
+from adjoint.lazy_dataclass import dataclass
 from adjoint.testing.composite_recipes import COMPOSITES
 from adjoint.testing.control_recipes import CALL, LOOPS, WHILE
 from adjoint.testing.growing import INTEGER_BOUND, Choose, Growing, Node

@@ -5,13 +5,14 @@ It is simple and slow; compiled code is compared with it.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from adjoint.errors import TypeRuleError, VerifyError, plural
 from adjoint.ir import Function, TensorType, TupleType, Value, is_param
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Operator
 from adjoint.ops.calls import Call, TupleGet
 from adjoint.ops.control import Control

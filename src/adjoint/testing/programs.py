@@ -7,13 +7,14 @@ multiple of a vector width.
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 import numpy as np
 
 from adjoint import ops
 from adjoint.ir import Function, Value, param
+from adjoint.lazy_dataclass import dataclass
 from adjoint.transforms.differentiate import gradient
 
 __all__ = ["Network", "network"]

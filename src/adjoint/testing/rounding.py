@@ -19,13 +19,14 @@ rounding to its own dtype may cause in each element.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from adjoint.ir import DTYPES, Function, Value, is_float, is_param
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Elementwise, Operator
 from adjoint.ops.calls import TupleGet
 from adjoint.ops.control import Branch, Control, Scan, While

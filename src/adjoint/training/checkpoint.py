@@ -7,13 +7,13 @@ of the format, the text of the module, and the numbers in JSON.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from adjoint.errors import AdjointError, CheckpointError, InvalidValueError, VerifyError
 from adjoint.ir import DTYPES, IRModule
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops import parse
 from adjoint.paths import FilePath
 from adjoint.training.layout import StepLayout

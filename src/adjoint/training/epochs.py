@@ -3,7 +3,6 @@
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from adjoint.compiler import compile as compile_module
 from adjoint.data import Prefetcher, Rows
 from adjoint.errors import AdjointError, InvalidValueError, TypeRuleError, plural
 from adjoint.ir import TensorType
+from adjoint.lazy_dataclass import dataclass
 from adjoint.runtime.bound import Bound
 from adjoint.runtime.epoch import EpochLoop
 from adjoint.training.arrays import Hyper

@@ -1,7 +1,6 @@
 """Initial values of parameters and states: as specified by the module, or by a default rule."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from math import isfinite, prod, sqrt
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 
 from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, described
 from adjoint.ir import DTYPES, IRModule, TensorType, is_float
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Initializer", "Start", "initial_params", "initial_states", "stated_starts"]
 

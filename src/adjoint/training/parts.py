@@ -9,9 +9,9 @@ to the backward pass, which reads it.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
 
 from adjoint.ir import Function, IRModule, Value, is_param, toposort, value_names
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.calls import TupleGet
 from adjoint.ops.control import Scan, is_control
 from adjoint.ops.convert import After

@@ -1,9 +1,9 @@
 """Module passes with the names of their Relax counterparts."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from adjoint.ir import Function, IRModule, TensorType, Value, numbered
+from adjoint.lazy_dataclass import dataclass
 from adjoint.losses import Loss, as_loss
 from adjoint.transforms.append_loss import append_loss
 from adjoint.transforms.differentiate import gradient

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from adjoint.compiler import CompileOptions, compiled_graph, host
 from adjoint.compiler import compile as compile_module
 from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir import Function, IRModule, TensorType, param
+from adjoint.lazy_dataclass import dataclass
 from adjoint.runtime.accounting import StepAccount
 from adjoint.runtime.bound import aligned
 from adjoint.runtime.report import WARM_UP_RUNS, KernelTime

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Position", "Progress", "resumed_order"]
 

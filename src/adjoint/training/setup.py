@@ -1,12 +1,12 @@
 """`SetupTrainer`: derive everything that a trainer runs from a model."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of, located, plural
 from adjoint.ir import Function, IRModule, TensorType, Value, free_number, is_float, numbered, param
+from adjoint.lazy_dataclass import dataclass
 from adjoint.losses import Loss, as_loss
 from adjoint.optim import Optimizer, scale_loss
 from adjoint.training.initialize import stated_starts

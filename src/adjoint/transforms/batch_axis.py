@@ -11,11 +11,12 @@ branches are not looked into.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from adjoint.ir import Function, TensorType, Value, is_param
 from adjoint.kernel.index import Index, Var, as_index
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Dot, Operator
 from adjoint.ops.calls import TupleGet
 from adjoint.ops.control import Control, Scan

@@ -4,9 +4,9 @@ See `adjoint.transforms.softmax_of_product` for what a column value is.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from adjoint.ir import Value, apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.control_flow import scan
 from adjoint.ops.convert import cast
 from adjoint.ops.create import Full, full, iota

@@ -37,11 +37,11 @@ number of values; calls may nest deeply too.
 """
 
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from adjoint.errors import DifferentiationError, InvalidValueError, TypeRuleError, described, located, plural
 from adjoint.ir import Function, Value, apply, is_float, is_param, param, rebuild, toposort, value_names
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import add
 from adjoint.ops.base import Operator
 from adjoint.ops.calls import Call, CustomCall, TupleGet, call

@@ -62,13 +62,13 @@ measurements.
 """  # noqa: E501 - a line of graph text
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from adjoint import costs
 from adjoint.errors import located
 from adjoint.ir import Function, Value, apply, is_float, rebuild
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import add
 from adjoint.ops.contract import MatMul
 from adjoint.ops.convert import cast

@@ -30,10 +30,11 @@ needs of an activation, for the mask of a relu and for the gradient of a weight,
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from adjoint import costs
 from adjoint.ir import Function, Value, apply, rebuild
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Elementwise
 from adjoint.ops.convolution import Conv2d, Conv2dWeightGradient
 from adjoint.ops.shape import Pad, Slice, slice

@@ -7,7 +7,6 @@ when kernels have been fused and ordered for real can differ a little.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.ir import Function, TensorType, Value, is_param
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Dot, Operator
 from adjoint.ops.convert import After
 from adjoint.transforms.observing import Element, Observer

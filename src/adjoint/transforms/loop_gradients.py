@@ -10,10 +10,11 @@ as a single product over all iterations. Other ones are carried along.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from adjoint import costs
 from adjoint.ir import Function, Value, apply, is_param, param, rebuild, toposort
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import Add, add
 from adjoint.ops.base import Elementwise
 from adjoint.ops.contract import MatMul

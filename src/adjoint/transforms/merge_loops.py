@@ -45,10 +45,11 @@ After::
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from adjoint.ir import Function, Value, is_param, rebuild, toposort
 from adjoint.ir.value import apply
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.calls import TupleGet
 from adjoint.ops.control import Branch, Control, Scan, While, is_control, uniquely_named
 from adjoint.transforms.cse import cse

@@ -28,13 +28,13 @@ the optimizer compute in f32, and gradients are those of the casts.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from adjoint.errors import InvalidValueError
 from adjoint.ir import DTYPES, Function, TensorType, Value, apply, is_float, is_param, rebuild
 from adjoint.ir.types import as_dtype
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.control import on_bodies
 from adjoint.ops.convert import Cast, cast
 from adjoint.transforms.inline_calls import inline_calls

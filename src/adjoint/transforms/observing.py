@@ -1,10 +1,11 @@
 """Observing an operator's `lower`: placeholders for elements, and the part of `Builder` that only passes them on."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Element", "Observer"]
 

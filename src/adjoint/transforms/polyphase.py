@@ -28,12 +28,12 @@ instead would need 36 products, three quarters of them with 0. Only the requeste
 operator includes the padding, what it cuts off never is.
 """  # noqa: E501 - a line of graph text
 
-from dataclasses import dataclass
 from itertools import product
 from math import gcd
 
 from adjoint import costs
 from adjoint.ir import Function, Value, apply, rebuild
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import add
 from adjoint.ops.convert import cast
 from adjoint.ops.convolution import Conv2d, Conv3d, ConvTranspose2d

@@ -40,10 +40,10 @@ n-th layer; here layers are not known, and the same pattern comes out where they
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from adjoint.errors import located
 from adjoint.ir import Function, Value, is_param
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.control import is_control
 from adjoint.ops.convert import after
 from adjoint.transforms.liveness import Liveness, Work, work_of

@@ -10,9 +10,9 @@ functions of column values. `match` tells whether everything that depends on the
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from adjoint.ir import Function, TupleType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.arithmetic import Subtract
 from adjoint.ops.base import Elementwise
 from adjoint.ops.contract import MatMul

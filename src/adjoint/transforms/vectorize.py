@@ -35,13 +35,13 @@ the number of values; calls may nest deeply too.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
 from adjoint.errors import InvalidValueError, VectorizationError, described, located, plural
 from adjoint.ir import Function, Value, apply, param, rebuild, value_names
 from adjoint.ir.function import reached
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.axes import axis_of
 from adjoint.ops.base import Operator
 from adjoint.ops.calls import Call, CustomCall, TupleGet

@@ -9,7 +9,6 @@ made in parallel first; then one core measures.
 import ctypes
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
 from math import inf
@@ -19,6 +18,7 @@ from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import compile_native
 from adjoint.kernel.program import Program
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.schedules import Plan, PlannedContraction, contraction_kernels, same_sums, schedules

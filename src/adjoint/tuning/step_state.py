@@ -7,7 +7,7 @@ order, so that the CPU's own replacement decides what stays where.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from adjoint import costs
 from adjoint.kernel.ir import Buffer, Kernel
 from adjoint.kernel.program import ALIGNMENT, Program, arena_size
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context
 from adjoint.lower.expand import expand_math
 from adjoint.runtime.bound import aligned

@@ -10,11 +10,12 @@ It is JSON, which can be read, copied to other machines of the same kind, or del
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from adjoint.errors import CacheError, InvalidValueError
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.paths import write_whole
 
 __all__ = ["SECONDS", "Measured", "Tuning"]

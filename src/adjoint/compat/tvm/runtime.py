@@ -1,12 +1,12 @@
 """Tensors and devices at run time: arrays of NumPy under TVM's names. There is one device, the CPU."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import InvalidValueError
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Device", "Tensor", "cpu", "device", "empty", "tensor"]
 __getattr__ = uncovered(__name__, {}, "adjoint")

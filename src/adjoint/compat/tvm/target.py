@@ -1,8 +1,7 @@
 """Targets: the CPU of this machine."""
 
-from dataclasses import dataclass
-
 from adjoint.compat.uncovered import uncovered
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Target"]
 __getattr__ = uncovered(__name__, {}, "adjoint.codegen.targets")

@@ -1,7 +1,7 @@
 """`batch` and `padded_batch`: several rows as one."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count, islice
 from typing import Any
 
@@ -16,6 +16,7 @@ from adjoint.data.datasets.stacking import Padding, pad_rows, stack_rows
 from adjoint.data.datasets.user_function import UserFunction
 from adjoint.data.draw import Draw
 from adjoint.errors import DataError, plural
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Batch", "BatchInfo", "RowsMap", "rows_map"]
 

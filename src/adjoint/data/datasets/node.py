@@ -6,7 +6,6 @@ threads or processes compute whole rows in parallel. The other nodes are streams
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from adjoint.data.batching import Rows
 from adjoint.data.datasets.parallel import NO_WORKERS, Workers, ordered
 from adjoint.data.draw import Draw, stream_of
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["ENDLESS", "Node", "PickedRows", "Row", "View", "size_of_times", "skipped"]
 

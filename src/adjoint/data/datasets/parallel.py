@@ -1,19 +1,19 @@
 """Compute items in parallel, in their order."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from adjoint.data.workers import WorkerPool
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["NO_WORKERS", "Workers", "ordered"]
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Workers:
-    """What computes rows in parallel.
+    """What computes rows in parallel. The maximum of several has most workers.
 
     Parameters
     ----------
@@ -25,6 +25,9 @@ class Workers:
 
     count: int
     processes: bool = False
+
+    def __lt__(self, other: "Workers") -> bool:
+        return (self.count, self.processes) < (other.count, other.processes)
 
 
 NO_WORKERS = Workers(1)

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from adjoint.data.checking import names_of, require_count
@@ -14,6 +13,7 @@ from adjoint.data.samplers import as_sampler
 from adjoint.data.sources.items import RowMaker, default_columns
 from adjoint.data.sources.tables import BatchedSource, IndexedSource, StreamSource
 from adjoint.errors import AdjointError, DataError, InvalidValueError, TypeRuleError, kind_of
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["GeneratorDataset"]
 

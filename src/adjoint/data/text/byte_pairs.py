@@ -1,7 +1,7 @@
 """A byte-pair tokenizer, through the package `tokenizers`."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +10,7 @@ from adjoint.data.checking import require_count
 from adjoint.data.text.saved import Saved, require_field
 from adjoint.data.text.vocab import checked_ids
 from adjoint.errors import DataError, InvalidValueError
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["BytePairTokenizer"]
 

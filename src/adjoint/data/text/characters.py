@@ -1,7 +1,7 @@
 """Tokenizers of single characters and of bytes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from adjoint.data.text.saved import Saved, require_field
 from adjoint.data.text.vocab import checked_ids
 from adjoint.errors import DataError, NameLookupError
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["ByteTokenizer", "CharTokenizer"]
 

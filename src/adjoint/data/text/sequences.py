@@ -1,12 +1,12 @@
 """Transforms of sequences of tokens: cut, padded, split into windows."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from adjoint.data.checking import require_count
 from adjoint.errors import DataError
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["PadEnd", "SlidingWindow", "Truncate"]
 

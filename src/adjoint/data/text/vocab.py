@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.data.checking import require_count
 from adjoint.data.text.saved import Saved, require_field
 from adjoint.errors import DataError, InvalidValueError, NameLookupError, kind_of, listed
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Lookup", "Vocab"]
 

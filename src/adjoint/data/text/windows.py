@@ -1,13 +1,12 @@
 """Batches of windows of a text, for language models."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from adjoint.data.arrays import ArrayBatches, SeededOrder
 from adjoint.data.batching import Rows
 from adjoint.data.checking import require_count, require_flag, require_seed
 from adjoint.errors import DataError, InvalidValueError
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["LanguageModelWindows"]
 

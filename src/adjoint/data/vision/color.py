@@ -1,7 +1,6 @@
 """Colors of images."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import permutations
 from numbers import Real
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from adjoint.data.transforms import require_generator
 from adjoint.data.vision.base import as_batch, from_floats, like_input, require_interval, to_floats
 from adjoint.errors import DataError, InvalidValueError
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["ColorJitter", "Grayscale"]
 

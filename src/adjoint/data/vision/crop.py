@@ -1,7 +1,6 @@
 """Parts of images."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import exp, log, sqrt
 from typing import Any
 
@@ -12,6 +11,7 @@ from adjoint.data.vision.base import as_batch, drawn_integers, like_input, requi
 from adjoint.data.vision.padding import padded, require_padding, require_padding_mode
 from adjoint.data.vision.resize import require_interpolation, resized
 from adjoint.errors import DataError
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["CenterCrop", "RandomCrop", "RandomResizedCrop", "drawn_box"]
 

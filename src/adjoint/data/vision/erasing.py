@@ -1,7 +1,6 @@
 """Random rectangles that are erased from images."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import pi
 from numbers import Real
 from typing import Any
@@ -12,6 +11,7 @@ from adjoint.data.transforms import require_generator
 from adjoint.data.vision.base import as_batch, from_floats, like_input, require_interval, require_probability
 from adjoint.data.vision.crop import drawn_box
 from adjoint.errors import DataError, InvalidValueError
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["RandomErasing"]
 

@@ -1,12 +1,12 @@
 """Random flips of images."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from adjoint.data.transforms import require_generator
 from adjoint.data.vision.base import as_batch, like_input, require_probability
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["RandomHorizontalFlip", "RandomVerticalFlip"]
 

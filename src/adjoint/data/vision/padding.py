@@ -1,13 +1,13 @@
 """Padding of images."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from adjoint.data.vision.base import as_batch, like_input, whole_numbers
 from adjoint.errors import DataError, InvalidValueError
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["PADDING_MODES", "Pad", "padded", "require_padding", "require_padding_mode"]
 

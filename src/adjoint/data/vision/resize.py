@@ -1,13 +1,13 @@
 """Images of another size."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from adjoint.data.vision.base import as_batch, from_floats, like_input, require_size, to_floats
 from adjoint.errors import InvalidValueError
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["INTERPOLATIONS", "Resize", "require_interpolation", "resized"]
 

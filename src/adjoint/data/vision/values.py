@@ -1,7 +1,6 @@
 """Transforms of the values of pixels, and of the order of the axes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isfinite
 from numbers import Real
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 
 from adjoint.data.vision.base import as_batch, like_input, to_floats
 from adjoint.errors import DataError, InvalidValueError
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["HWC2CHW", "Normalize", "Rescale", "ToTensor"]
 

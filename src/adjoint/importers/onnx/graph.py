@@ -5,7 +5,7 @@ Nothing of a file is executed, and no memory is allocated by the sizes that it s
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from adjoint.errors import CheckpointError, InvalidValueError, TypeRuleError
 from adjoint.importers.onnx.tensors import array_of, dtype_of_code
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Graph", "Input", "Node", "graph_of"]
 

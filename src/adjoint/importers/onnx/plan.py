@@ -5,7 +5,7 @@ Concat and Reshape that exporters write) is computed once with NumPy, and the st
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from math import prod
 from typing import Any
@@ -17,6 +17,7 @@ from adjoint.importers.onnx.graph import Graph, Node
 from adjoint.importers.onnx.operators import OPERATORS, Rule, as_tensor
 from adjoint.importers.onnx.operators.base import room
 from adjoint.ir import dtype_name, is_float
+from adjoint.lazy_dataclass import dataclass
 from adjoint.tensor.shapes import broadcast_to
 
 __all__ = ["Plan", "prepare"]

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from adjoint.errors import InvalidValueError, NameLookupError, listed
 from adjoint.importers.onnx.graph import Graph, Node
 from adjoint.importers.onnx.operators import OPERATORS
 from adjoint.ir import is_float
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Roles", "check_operators", "roles_of"]
 

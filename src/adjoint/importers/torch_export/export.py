@@ -3,7 +3,7 @@
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from adjoint.importers.torch_export.decompose import decompose
 from adjoint.importers.torch_export.evaluate import missing_operators, refuse_missing
 from adjoint.importers.torch_export.graph import Graph
 from adjoint.importers.torch_export.reading import read
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Exports", "LossExports", "example_leaves", "outputs_to_loss"]
 

@@ -1,10 +1,12 @@
 """Graphs of ATen operators, as plain data that does not depend on PyTorch."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
+
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Graph", "Input", "Node", "Outputs", "Ref"]
 

@@ -1,9 +1,11 @@
 """How an architecture is written in tables: the keys of its configuration, and the names of its weights."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
+
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["ACTIVATIONS", "Architecture", "Expected", "Head", "Key", "Weight", "linear", "norm"]
 

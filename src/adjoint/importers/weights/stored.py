@@ -1,7 +1,6 @@
 """Tensors in files by name, of which shapes are known before the elements are read."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -13,6 +12,7 @@ from adjoint.errors import CheckpointError, kind_of
 from adjoint.importers.weights.configuration import parsed_object, read_json, shown_name
 from adjoint.interop import read_torch
 from adjoint.ir import DTYPES
+from adjoint.lazy_dataclass import dataclass
 from adjoint.paths import reading
 
 __all__ = ["Stored", "stored_tensors", "tensors_of"]

@@ -1,7 +1,7 @@
 """Access analysis: how an operator reads its operands, found by asking it for one element with probes as operands."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from adjoint.ir import Value, is_param
 from adjoint.kernel.index import Index, Var, as_index, flatten
 from adjoint.kernel.ir import Apply, Expr, dynamics, postorder
 from adjoint.kernel.scalars import SCALARS
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.inlining import (
     ExprBuilder,
     FusedAttention,

@@ -12,7 +12,7 @@ zeros between its elements, the guard is dropped: lanes that read neighbours are
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from adjoint.ir import DTYPES, TensorType, Value
 from adjoint.kernel.index import Dynamic, Index, Var, as_index, flatten
 from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, Load
 from adjoint.kernel.scalars import SCALARS
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.base import Dot, Operator
 
 __all__ = [

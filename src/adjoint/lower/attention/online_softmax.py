@@ -20,7 +20,6 @@ Dao et al., "FlashAttention", 2022).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import ceil
 
@@ -28,6 +27,7 @@ import numpy as np
 
 from adjoint.kernel.index import Index, Var, as_index, unflatten
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, When
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.inlining import BOOL, FusedAttention, Inliner
 from adjoint.lower.attention.plan import AttentionPlan, FusedOperator, describe, plan_attention
 from adjoint.lower.attention.row_block import RowBlock

@@ -5,7 +5,6 @@ share both; the gradients of keys and values share the product of query and key.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from math import ceil, inf, prod
 from typing import Generic, TypeVar
 
@@ -14,6 +13,7 @@ import numpy as np
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, Load, postorder
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.access import access_pattern
 from adjoint.lower.analysis.inlining import FusedAttention, Inliner, compute_dtype, output_vars
 from adjoint.lower.context import Context, group_inliner

@@ -1,12 +1,12 @@
 """The rows of a unit of attention, the scratch memory of the thread that computes them, and loops over them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Stmt, Store
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.attention.plan import AttentionPlan
 
 __all__ = ["RowBlock"]

@@ -14,7 +14,6 @@ as all numbers are finite: an infinite weight that meets a border does not make 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import prod
 
@@ -22,6 +21,7 @@ from adjoint import costs
 from adjoint.ir import Value
 from adjoint.kernel.index import Index, Var, unflatten
 from adjoint.kernel.ir import Buffer, Load
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.loops import pieces

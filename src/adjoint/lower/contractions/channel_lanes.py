@@ -21,12 +21,13 @@ et al., "Anatomy of high-performance deep learning convolutions on SIMD architec
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Stmt, Store, When
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.borders import Border
 from adjoint.lower.contractions.channel_lanes_plan import ChannelLanesPlan

@@ -1,13 +1,14 @@
 """How a convolution with lanes along channels runs (`channel_lanes`): its tile, the rows of a unit, and blocks."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, prod
 
 from adjoint import costs
 from adjoint.kernel.index import Var, flatten
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.borders import Border, Image, borders_of, image_of, padded_operands, padding_cycles
 from adjoint.lower.contractions.contraction import Contraction, transposed_run

@@ -15,13 +15,14 @@ The products of an element are added in the same order as in a GEMM, so both giv
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, prod
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Kernel, Load, Stmt, Store
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.context import Context, finish_kernel, store_result
 from adjoint.lower.contractions.contraction import Contraction

@@ -1,7 +1,6 @@
 """Contractions: sums of products of two tensors, whatever the number and the names of their axes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ import numpy as np
 
 from adjoint.kernel.index import Index, Var
 from adjoint.kernel.ir import Apply, Expr, Load
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.inlining import compute_dtype
 
 __all__ = ["Contraction", "Run", "contiguous_run", "in_arithmetic", "transposed_run"]

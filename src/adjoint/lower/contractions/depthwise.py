@@ -15,7 +15,6 @@ in a GEMM, so both give the same bits.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, prod
 
@@ -23,6 +22,7 @@ from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, For, Kernel, Load, Prefetch, Stmt, Store
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context, finish_kernel, store_result

@@ -9,7 +9,7 @@ many columns as have their sums in the first-level cache, and a few steps of k a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import ceil, prod
 
 from adjoint import costs
@@ -27,6 +27,7 @@ from adjoint.kernel.ir import (
     Store,
     When,
 )
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context, finish_kernel, store_result

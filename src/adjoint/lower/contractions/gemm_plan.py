@@ -10,7 +10,7 @@ same bits.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, prod
 from typing import Literal
 
@@ -18,6 +18,7 @@ from adjoint import costs
 from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.blocking import (
     l2_panels,
     panel_steps,

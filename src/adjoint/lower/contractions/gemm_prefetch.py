@@ -8,12 +8,12 @@ While a tile is computed, a few lines at a time, it prefetches
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil, prod
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Load, Stmt, postorder
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context, store_result
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.gemm_plan import GemmPlan, iterates_images

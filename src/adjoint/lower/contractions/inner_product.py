@@ -27,12 +27,13 @@ order; a second kernel adds their sums.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index, flatten
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, For, Kernel, Load, Stmt, Store
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64, output_vars
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs, store_result

@@ -1,7 +1,6 @@
 """How a contraction runs as inner products: the axis of the lanes, the tile, taps, blocks and splits."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import ceil, prod
 from typing import Literal
@@ -9,6 +8,7 @@ from typing import Literal
 from adjoint import costs
 from adjoint.kernel.index import Var
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.conversion import beforehand_cycles
 from adjoint.lower.contractions.gemm_plan import blocks_within

@@ -15,11 +15,12 @@ complete, and the unit goes on to the epilogue::
 Meanwhile a unit prefetches the next block of the panel, and its share of the rows of the next group.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches

@@ -11,11 +11,11 @@ Rows are copied to scratch memory tile by tile, from the image without its borde
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, For, Load, Stmt, Store, When
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.borders import Image, image_of

@@ -13,12 +13,13 @@ as a `Region`, whose lines are numbered, and every step prefetches the next one 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, prod
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Prefetch, Stmt, When
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import unravel

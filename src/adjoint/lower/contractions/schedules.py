@@ -10,7 +10,7 @@ by signature, under the names that plans print as.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf, sqrt
 
 from adjoint import costs
@@ -18,6 +18,7 @@ from adjoint.errors import InvalidValueError
 from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Kernel
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.borders import borders_of, padded_operands
 from adjoint.lower.contractions.channel_lanes import channel_lanes_kernels

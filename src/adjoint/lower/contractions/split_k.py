@@ -20,12 +20,13 @@ epilogue. Where there are enough panels, row groups may replace splits (`m_block
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction, in_arithmetic, transposed_run
 from adjoint.lower.contractions.conversion import convert_operand

@@ -5,7 +5,6 @@ They follow from shapes alone: they are those of the plan for `adjoint.costs.MOD
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil, prod
 from types import MappingProxyType
 
@@ -14,6 +13,7 @@ from adjoint.ir import Value
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Buffer, Load
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.borders import Border, borders_of
 from adjoint.lower.contractions.contraction import Contraction, contiguous_run, transposed_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, element_cycles, packing_cycles

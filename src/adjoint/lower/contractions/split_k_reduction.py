@@ -10,12 +10,12 @@ row::
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import ceil, prod
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Expr, Kernel, Load, Stmt, Store
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_flops, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.fusion.groups import Group

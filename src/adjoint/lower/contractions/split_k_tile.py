@@ -1,7 +1,6 @@
 """The register tiles of split-K (`split_k`): which fit, how many cycles they take, and which steps of k they need."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import product
@@ -14,6 +13,7 @@ from adjoint import costs
 from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.borders import Border
 from adjoint.lower.contractions.gemm_plan import blocks_within
 from adjoint.lower.loops import pieces

@@ -11,12 +11,12 @@ the steps of the block and those that the taps at its border need::
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import gcd
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index, flatten
 from adjoint.kernel.ir import Load
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Window", "packed_steps", "panel_step", "windows_of"]
 

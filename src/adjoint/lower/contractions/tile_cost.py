@@ -1,13 +1,14 @@
 """The cost model of a GEMM's register tiles: which fit, and how many cycles a contraction takes with each."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import ceil, prod
 from typing import Literal, NamedTuple
 
 from adjoint import costs
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.blocking import (
     l2_panels,
     panel_steps,

@@ -6,7 +6,6 @@ al., "Analytical modeling is enough for high-performance BLIS", 2016).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil, gcd
 from typing import Literal, NamedTuple
 
@@ -14,6 +13,7 @@ from adjoint import costs
 from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Cache, Target
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Block", "Order", "Reads", "Traffic", "line_cycles", "reads_of"]
 

@@ -42,13 +42,14 @@ units that read the same part, such as those of one image, become one unit.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Quotient, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Kernel, Prefetch, Stmt, When, walk
 from adjoint.kernel.rewrite import rewritten
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.footprint import accesses, joint_tiles, with_tiles
 
 __all__ = ["compute_at"]

@@ -30,11 +30,12 @@ After::
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from adjoint import costs
 from adjoint.ir import Function, Value, is_param
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.access import AccessPattern, access_pattern, access_patterns
 from adjoint.ops.base import Operator
 from adjoint.ops.control import is_control

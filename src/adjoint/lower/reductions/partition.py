@@ -5,11 +5,11 @@ decide the order in which elements are combined, so they follow from shapes alon
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil, prod
 
 from adjoint import costs
 from adjoint.kernel.index import Index, unflatten
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.loops import divisors
 
 __all__ = ["Partition", "partition"]

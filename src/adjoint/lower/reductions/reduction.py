@@ -17,7 +17,7 @@ The order of operations, parts included, follows from the shape alone, never fro
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, prod
 
 import numpy as np
@@ -27,6 +27,7 @@ from adjoint.ir import Value
 from adjoint.kernel.index import Index, Var, as_index, flatten, unflatten
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, For, Kernel, Load, Stmt, Store, When
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I32, Reduction, compute_dtype
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs

@@ -24,7 +24,6 @@ whatever the mean.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -33,6 +32,7 @@ from adjoint import costs
 from adjoint.ir import Value
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Expr, For, Kernel, Load, Store, StoreTarget, postorder
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import Inliner, Reduction, output_vars
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs

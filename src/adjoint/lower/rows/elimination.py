@@ -3,10 +3,9 @@
 G. Golub, C. Van Loan, "Matrix Computations", 4th edition, 2013, section 3.4.
 """
 
-from dataclasses import dataclass
-
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Const, Expr, For, Stmt, Store
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.rows.workspace import I64, Workspace
 
 __all__ = ["determinant", "solve"]

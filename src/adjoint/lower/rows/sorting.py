@@ -10,14 +10,13 @@ merges computes one element per step, wherever it is: the cursors of two runs ar
 D. Knuth, "The Art of Computer Programming", volume 3, sections 5.2 (comparison counting) and 5.2.4 (merging).
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from adjoint import costs
 from adjoint.ir import DTYPES
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Expr, For, Stmt, Store
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.rows.workspace import I64, Workspace
 
 __all__ = ["argsort"]

@@ -1,7 +1,7 @@
 """What the algorithms on rows share: operands, scratch memory, and loops over a row in vectors."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 import numpy as np
@@ -11,6 +11,7 @@ from adjoint.ir import DTYPES, Value
 from adjoint.kernel.index import Dynamic, Index, Var, as_index, flatten
 from adjoint.kernel.ir import Buffer, Const, Coordinate, Expr, For, Stmt, Store
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.inlining import Inliner, RowAlgorithm, compute_dtype
 from adjoint.lower.loops import vector_loops
 

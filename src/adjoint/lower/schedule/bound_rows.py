@@ -58,7 +58,7 @@ After::
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import lcm
 
 from adjoint.kernel.index import Index, Quotient, Var, uses
@@ -80,6 +80,7 @@ from adjoint.kernel.ir import (
 )
 from adjoint.kernel.rewrite import rewritten
 from adjoint.kernel.structure import structures
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.schedule.row_layouts import Places, loads_with_rows, places, row_of, with_panels, with_parts
 from adjoint.lower.schedule.row_reads import RowRead, row_reads
 from adjoint.lower.schedule.rows import Batch, least, lowest

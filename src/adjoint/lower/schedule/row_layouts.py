@@ -6,7 +6,7 @@ the rows that are copied to it.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from adjoint.kernel.index import Index, Quotient, Remainder, Var, as_index
 from adjoint.kernel.ir import (
@@ -24,6 +24,7 @@ from adjoint.kernel.ir import (
     postorder,
     roots_of,
 )
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.schedule.rows import Batch, Facts, RowLayout, least, lowest
 
 __all__ = ["Place", "Places", "loads_with_rows", "places", "row_of", "with_panels", "with_parts"]

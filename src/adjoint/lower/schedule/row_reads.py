@@ -1,10 +1,10 @@
 """Which rows of a batch a kernel reads, given the rows that its loops leave out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from adjoint.kernel.index import Index, as_index
 from adjoint.kernel.ir import Apply, Buffer, Expr, For, Load, Stmt, Store, When, postorder, roots_of
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.schedule.row_layouts import Place, Places
 from adjoint.lower.schedule.rows import Batch
 

@@ -1,7 +1,7 @@
 """Which row of a batch an access belongs to, in kernels that run on fewer rows than they are written for."""
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import gcd
 
@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.ir import Value
 from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, Load
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Batch", "Facts", "GraphBatch", "RowLayout", "least", "lowest"]
 

@@ -30,7 +30,7 @@ sum, then all elements. The arithmetic of a row is unchanged, to the bit.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 from adjoint import costs
@@ -38,6 +38,7 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import PRIVATE, Across, Buffer, Coordinate, For, Kernel, Load, Stmt, Store, postorder, walk
 from adjoint.kernel.rewrite import rewritten
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.footprint import every_index, reads_memory
 
 __all__ = ["unroll_and_jam"]

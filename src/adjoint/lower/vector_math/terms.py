@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from adjoint.kernel.ir import Apply, Const, Expr
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = [
     "F32",

@@ -26,12 +26,12 @@ than direct sums.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from math import ceil, prod
 
 from adjoint.kernel.ir import Apply, Const, Expr
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Algorithm", "algorithm", "matrix_times", "transposed"]
 

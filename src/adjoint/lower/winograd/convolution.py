@@ -16,13 +16,13 @@ results cost less than idle lanes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil, prod
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Prefetch, Stmt, Store, postorder
 from adjoint.kernel.rewrite import rewritten
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
 from adjoint.lower.contractions.blocking import tile_lanes
 from adjoint.lower.contractions.contraction import Contraction

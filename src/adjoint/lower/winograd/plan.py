@@ -1,7 +1,7 @@
 """How a Winograd convolution runs (`convolution`): axes, images in a unit and register tile, by estimated cost."""
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from math import ceil, prod, sqrt
 
@@ -11,6 +11,7 @@ from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Load
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.matching import join_rows
 from adjoint.lower.contractions.tile_cost import IN_PLACE, Tile, ranked_tiles

@@ -9,7 +9,6 @@ Rows are stored one behind the other, each with what windows read beyond the col
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import ceil, prod
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Load, Stmt, Store, When
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.contraction import in_arithmetic
 from adjoint.lower.loops import nest, ravel, tiled, vector_loops
 from adjoint.lower.winograd.algorithm import Algorithm, matrix_times

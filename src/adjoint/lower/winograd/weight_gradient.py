@@ -15,11 +15,11 @@ A unit is a split of the images, and as many panels as have their sums in the se
 share of the channels `c`. A second kernel adds the partial sums of the splits and applies the epilogue.
 """
 
-from dataclasses import dataclass
 from math import prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches

@@ -1,7 +1,7 @@
 """How the gradient of a convolution's weights runs with Winograd's algorithm (`weight_gradient`), by estimated cost."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
@@ -10,6 +10,7 @@ from adjoint import costs
 from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
+from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.split_k_plan import split_factor
 from adjoint.lower.contractions.split_k_tile import best_tile

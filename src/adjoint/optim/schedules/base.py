@@ -1,13 +1,13 @@
 """The base class of schedules within a step, and what they have in common."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, pi
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Value
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Schedule", "annealed", "line", "number", "require_order"]
 

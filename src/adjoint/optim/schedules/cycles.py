@@ -1,11 +1,11 @@
 """Schedules along cosines and in cycles."""
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.schedules.base import Schedule, annealed, line, number
 
 __all__ = ["Cosine", "CosineRestarts", "Cyclic", "OneCycle"]

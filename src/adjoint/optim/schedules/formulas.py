@@ -1,10 +1,9 @@
 """Schedules that are formulas of the number of updates, and those that are made of others."""
 
-from dataclasses import dataclass
-
 from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.schedules.base import Schedule, number, require_order
 
 __all__ = [

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of, warn
+from adjoint.lazy_dataclass import dataclass
 from adjoint.modules import Module
 from adjoint.paths import FilePath
 from adjoint.training.callbacks.base import Run

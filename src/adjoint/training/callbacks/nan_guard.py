@@ -4,13 +4,13 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from adjoint.errors import InvalidValueError, NotFiniteError, located
+from adjoint.lazy_dataclass import dataclass
 from adjoint.modules import Module
 from adjoint.tensor.checking import debug_nan
 from adjoint.tensor.generator import get_rng_state, set_rng_state

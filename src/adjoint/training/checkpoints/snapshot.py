@@ -6,13 +6,13 @@ everything are in its metadata.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from adjoint.errors import CheckpointError
+from adjoint.lazy_dataclass import dataclass
 from adjoint.paths import FilePath, reading
 from adjoint.training.tensors import digest_of, read_file, write_file
 from adjoint.version import __version__

@@ -1,12 +1,12 @@
 """What metrics of classes share: reading outputs and targets as classes, or as labels that are there or not."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import is_float, is_integer
+from adjoint.lazy_dataclass import dataclass
 from adjoint.tensor.comparison import where
 from adjoint.tensor.preparation import prepare
 from adjoint.tensor.tensor import Tensor

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from adjoint.lazy_dataclass import dataclass
 from adjoint.pages.figures import pixels
 from adjoint.pages.shapes import Label, Line
 

@@ -1,11 +1,11 @@
 """What a trained classifier makes of validation rows: a confusion matrix, and samples with pictures."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from adjoint.lazy_dataclass import dataclass
 from adjoint.tensor.tensor import Tensor
 from adjoint.training.model.batches import as_tuple, batches_of
 from adjoint.training.report.images import as_picture, png_address

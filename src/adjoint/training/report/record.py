@@ -2,13 +2,14 @@
 
 import os
 import platform
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 
 from adjoint.compiler import host
+from adjoint.lazy_dataclass import dataclass
 from adjoint.training.report.predictions import Confusion, Predictions
 from adjoint.version import __version__
 

@@ -1,12 +1,12 @@
 """The epochs of a data loader: their orders, and the position in the one that is in progress."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from adjoint.errors import InvalidValueError
+from adjoint.lazy_dataclass import dataclass
 from adjoint.tensor.generator import Generator, as_generator
 from adjoint.utils.data.samplers import OrderedSampler
 

@@ -3,11 +3,11 @@
 import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from adjoint.lazy_dataclass import dataclass
 from adjoint.philox import philox_words
 from adjoint.tensor.environment import set_num_threads
 from adjoint.tensor.generator import manual_seed

@@ -1,7 +1,7 @@
 """`mindspore.nn.optim`: chains of adjoint's transforms with MindSpore's arguments and defaults."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from adjoint.compat.mindspore.common.parameter import ParameterTuple
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
 from adjoint.ir import DTYPES, TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import StateSpec, Values
 from adjoint.optim.bindable import Binding
 from adjoint.optim.bound import Bound

@@ -1,10 +1,9 @@
 """Optimizers, as ``oneflow.optim``."""
 
-from dataclasses import dataclass
-
 from adjoint import optim as native
 from adjoint.compat.oneflow.optim import lr_scheduler
 from adjoint.compat.uncovered import uncovered
+from adjoint.lazy_dataclass import dataclass
 from adjoint.optim import LAMB, SGD, Adadelta, Adagrad, Adam, Optimizer
 
 __all__ = ["LAMB", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Optimizer", "lr_scheduler"]

@@ -1,7 +1,6 @@
 """Optimizers with Keras' formulas and defaults, and learning rates that follow a schedule."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from adjoint.compat.tensorflow.gradients import Recording
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import InvalidValueError, NameLookupError, kind_of
 from adjoint.ir import TensorType, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.nn.utils import clip_grad_norm_, clip_grad_value_
 from adjoint.optim import schedules as native_schedules
 from adjoint.optim.base import StateSpec, Values

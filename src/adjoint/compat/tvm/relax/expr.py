@@ -1,7 +1,6 @@
 """Expressions of Relax: graph values, tuples of them, and variables with their struct infos."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from adjoint.compat.tvm.runtime import Tensor
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import TypeRuleError, kind_of
 from adjoint.ir import TensorType, Value, as_dtype, param
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Call", "Constant", "Expr", "TensorStructInfo", "Tuple", "TupleStructInfo", "Var", "const"]
 __getattr__ = uncovered(__name__, {}, "adjoint.ir")

@@ -1,7 +1,6 @@
 """Modules: functions by name, and attributes."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from adjoint.compat.tvm.printing import module_text
@@ -9,6 +8,7 @@ from adjoint.compat.tvm.relax.function import Function
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import NameLookupError, TypeRuleError, kind_of
 from adjoint.ir import IRModule as Graphs
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["GlobalVar", "IRModule"]
 __getattr__ = uncovered(__name__, {}, "adjoint.ir")

@@ -1,11 +1,11 @@
 """Which sizes in a graph depend on the size of the batch: those that differ between graphs for two batches."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Function, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.ops.create import Full, Iota
 from adjoint.ops.shape import BroadcastTo, Reshape, Slice
 from adjoint.ops.sizes import Count

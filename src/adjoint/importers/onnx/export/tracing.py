@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from inspect import Parameter as Argument
 from inspect import signature
 from typing import Any
@@ -16,6 +15,7 @@ from adjoint.importers.onnx.export.operators import WRITTEN
 from adjoint.importers.onnx.export.sizes import Sizes, sizes_of
 from adjoint.importers.onnx.module import OnnxModule
 from adjoint.ir import Function, Value
+from adjoint.lazy_dataclass import dataclass
 from adjoint.modules import Module
 from adjoint.tensor.autograd import set_grad_enabled
 from adjoint.tensor.making import from_array

@@ -1,7 +1,6 @@
 """What the table of an operator family consists of, and what its functions share."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
@@ -10,6 +9,7 @@ import numpy as np
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.importers.onnx.graph import Node
+from adjoint.lazy_dataclass import dataclass
 from adjoint.nn.functional.recording import recorded
 from adjoint.tensor.creation import tensor
 
