@@ -1,12 +1,17 @@
-"""Vector widths that tests run code of: what this CPU lacks is skipped, and the summary of a run says so."""
+"""CPUs that tests plan for, and vector widths that they run code of.
+
+What this CPU lacks is skipped, and the summary of a run says so.
+"""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from adjoint.codegen.targets import host_target
+from adjoint.codegen.targets import host_target, target_for
+from adjoint.kernel.target import Target
 
-__all__ = ["levels", "needs", "pytest_terminal_summary", "shared_among_levels"]
+__all__ = ["AVX2", "AVX512", "KINDS", "SSE2", "levels", "needs", "pytest_terminal_summary", "shared_among_levels"]
 
 #: Bytes of a vector at each level of x86-64.
 WIDTHS = {"avx512": 64, "avx2": 32, "sse2": 16}
@@ -50,3 +55,18 @@ def pytest_terminal_summary(terminalreporter):
     if counts:
         parts = ", ".join(f"{level} ({counts[level]} tests)" for level in WIDTHS if level in counts)
         terminalreporter.write_line(f"hardware levels not run on this CPU: {parts}")
+
+
+AVX512 = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32)
+AVX2 = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16)
+SSE2 = Target("x86_64-unknown-linux-gnu", "x86-64", "", 16, 16)
+
+#: Kinds of CPUs: vectors as wide as the units, twice as wide, and of fewer and smaller registers.
+KINDS = {
+    "avx512": AVX512,
+    "avx512 on units of 256 bits": replace(AVX512, fma_units=1, load_units=1, datapath_bytes=32, cores=8),
+    "avx2": AVX2,
+    "sse2": SSE2,
+    "neon": target_for("neon"),
+    "scalar": Target("riscv64-unknown-linux-gnu", "generic-rv64", "", 4, 32),
+}

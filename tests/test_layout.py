@@ -250,7 +250,6 @@ TESTED_IN = {
     "tuning/measure": "test_tuning.py",
     "tuning/store": "test_tuning.py",
     "lower/contractions/blocking": "lower/contractions/test_gemm.py",
-    "lower/contractions/tile_cost": "lower/contractions/test_gemm.py",
     "lower/contractions/split_k_plan": "lower/contractions/test_split_k.py",
     "lower/contractions/split_k_reduction": "lower/contractions/test_split_k.py",
     "lower/reductions/partition": "lower/reductions/test_reduction.py",

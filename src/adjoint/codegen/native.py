@@ -133,12 +133,12 @@ def _optimize(module: Any, machine: Any) -> None:
     """Run the few passes that improve generated code.
 
     Vectors, unrolling and fusion are explicit already. So LLVM's own loop and vectorization passes are disabled: they
-    would take most of the compile time without finding anything.
+    would take most of the compile time without finding anything. Combining instructions is left to instruction
+    selection, which does so anyway (docs/design/compile-time.md).
     """
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
     builder = llvm.create_pass_builder(machine, tuning)
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
     passes.run(module, builder)

@@ -1,7 +1,5 @@
 """Contractions under every plan against NumPy in float64: in place, packed, transposed, blocked, with remainders."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,6 @@ from adjoint.codegen.targets import target_for
 from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import Function, param
 from adjoint.ir.printer import value_names
-from adjoint.kernel.target import Target
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.gemm_plan import plan_gemm
 from adjoint.lower.contractions.inner_product_plan import plan_inner_product
@@ -22,12 +19,9 @@ from adjoint.transforms.differentiate import gradient
 from benchmarks.contraction_peers.adjoint import function_of
 from benchmarks.random_cases import draw
 from tests.closeness import agrees_with_graph, close_to_product
-from tests.hardware import levels
+from tests.hardware import AVX2, AVX512, KINDS, SSE2, levels
 
 OPTIONS = CompileOptions(cache=False, threads=2)
-AVX512 = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32)
-AVX2 = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16)
-SSE2 = Target("x86_64-unknown-linux-gnu", "x86-64", "", 16, 16)
 
 
 def product(m, k, n, transpose_a=False, transpose_b=False, batch=()):
@@ -240,17 +234,6 @@ def test_taps_of_a_weight_that_lie_apart_are_packed_once():
     plan = plan_gemm(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, some),))))
     assert plan.form.left == "whole"
     assert plan_gemm(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, w),)))).form.left == "in place"
-
-
-#: Kinds of CPUs: vectors as wide as the units, twice as wide, and of fewer and smaller registers.
-KINDS = {
-    "avx512": AVX512,
-    "avx512 on units of 256 bits": replace(AVX512, fma_units=1, load_units=1, datapath_bytes=32, cores=8),
-    "avx2": AVX2,
-    "sse2": SSE2,
-    "neon": target_for("neon"),
-    "scalar": Target("riscv64-unknown-linux-gnu", "generic-rv64", "", 4, 32),
-}
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

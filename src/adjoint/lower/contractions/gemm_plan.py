@@ -11,7 +11,7 @@ same bits.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import ceil, prod
+from math import ceil, inf, prod
 from typing import Literal
 
 from adjoint import costs
@@ -39,11 +39,13 @@ __all__ = [
     "GemmPlan",
     "Tile",
     "blocks_within",
+    "forms",
     "gemm_plan_of",
     "gemm_plans",
     "plan_gemm",
     "ranked_tiles",
     "tile_lanes",
+    "with_roles",
 ]
 
 
@@ -124,13 +126,20 @@ def plan_gemm(target: Target, c: Contraction, streams: int = 0) -> GemmPlan:
     """
     if not _is_plain(c):
         form = Form(right="panels" if _should_pack(target, c, streams) else "in place")
-        cycles, tile = ranked_tiles(target, c, streams, form)[0]
+        cycles, tile = cost_model(target, c, streams, form).cheapest()
         return _plan(target, c, tile, form, _usual_order(c), cycles)
-    found = (
-        (ranked_tiles(target, _in(c, form), streams, form, order)[0], form, order) for form, order in _forms(target, c)
-    )
-    (cycles, tile), form, order = min(found, key=lambda one: (one[0][0], one[2] != _usual_order(_in(c, one[1]))))
-    return _plan(target, _in(c, form), tile, form, order, cycles)
+    best, plan = (inf, True), None
+    for form, order in forms(target, c):
+        own = with_roles(c, form)
+        model = cost_model(target, own, streams, form)
+        if model.least() > best[0]:
+            continue
+        cycles, tile = model.cheapest(order)
+        rank = cycles, order != _usual_order(own)
+        if rank < best:
+            best, plan = rank, (own, tile, form, order, cycles)
+    assert plan is not None
+    return _plan(target, *plan)
 
 
 def gemm_plan_of(target: Target, c: Contraction, tile: Tile, cycles: float) -> GemmPlan:
@@ -141,9 +150,9 @@ def gemm_plan_of(target: Target, c: Contraction, tile: Tile, cycles: float) -> G
 def gemm_plans(target: Target, c: Contraction, streams: int, most: int | None = None) -> Iterator[GemmPlan]:
     """The plans of all forms and of all tiles that fit, each in the order of estimated cost; `most` tiles of each."""
     others = [(Form(right=right), _usual_order(c)) for right in _rights(c) if right != "whole"]
-    for form, order in _forms(target, c) if _is_plain(c) else others:
-        for cycles, tile in ranked_tiles(target, _in(c, form), streams, form, order)[:most]:
-            yield _plan(target, _in(c, form), tile, form, order, cycles)
+    for form, order in forms(target, c) if _is_plain(c) else others:
+        for cycles, tile in ranked_tiles(target, with_roles(c, form), streams, form, order)[:most]:
+            yield _plan(target, with_roles(c, form), tile, form, order, cycles)
 
 
 def _is_plain(c: Contraction) -> bool:
@@ -151,7 +160,7 @@ def _is_plain(c: Contraction) -> bool:
     return reads_of(c.left, c.m, c.k) is not None and reads_of(c.right, c.n, c.k) is not None
 
 
-def _in(c: Contraction, form: Form) -> Contraction:
+def with_roles(c: Contraction, form: Form) -> Contraction:
     """The contraction with the roles that its operands have in a form."""
     if not form.swapped:
         return c
@@ -168,12 +177,12 @@ def _rights(c: Contraction) -> tuple[Literal["in place", "panels", "whole"], ...
     return ("in place", "panels", "whole") if c.vector_loadable else ("panels", "whole")
 
 
-def _forms(target: Target, c: Contraction) -> Iterator[tuple[Form, Order]]:
+def forms(target: Target, c: Contraction) -> Iterator[tuple[Form, Order]]:
     """The forms of a plain product and the orders of their tiles; operands that tiles read well are not packed."""
     orders: tuple[Order, ...] = ("columns", "rows")
     narrow = c.columns <= costs.MAX_SWAPPED_VECTORS * target.lanes(c.dtype)
     for swapped in (False, True) if c.m is not None and narrow else (False,):
-        own = _in(c, Form(swapped))
+        own = with_roles(c, Form(swapped))
         left, right = reads_of(own.left, own.m, own.k), reads_of(own.right, own.n, own.k)
         assert left is not None
         assert right is not None
@@ -262,7 +271,7 @@ def _should_pack(target: Target, c: Contraction, streams: int) -> bool:
     strided = c.right.index.coefficient(c.n) == 2
     if not strided and (len(c.k) != 1 or c.right.dtype == c.dtype):
         return False
-    in_place, packed = (ranked_tiles(target, c, streams, Form(right=right))[0][0] for right in ("in place", "panels"))
+    in_place, packed = (cost_model(target, c, streams, Form(right=how)).cheapest()[0] for how in ("in place", "panels"))
     return packed < in_place * (costs.PACKED_SHUFFLES if strided else 1.0)
 
 

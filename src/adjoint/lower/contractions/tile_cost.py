@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from math import ceil, prod
+from math import ceil, inf, prod
 from typing import Literal, NamedTuple
 
 from adjoint import costs
@@ -81,7 +81,9 @@ def ranked_tiles(
 
     `shared` says whether threads share the tiles, rather than one unit computing all of them.
     """
-    return _ranked(cost_model(target, c, streams, form, shared), order)
+    model = cost_model(target, c, streams, form, shared)
+    ranked = sorted(((model.cost(tile, order), tile) for tile in _shortlist(model)), key=lambda found: found[0])
+    return tuple((cycles, tile) for (cycles, _), tile in ranked)
 
 
 def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared: bool = True) -> "CostModel":
@@ -121,7 +123,8 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         before=_whole_cycles(target, c, form, rate),
         stores=_store_cycles(target, c, form),
         # Inside a unit, operands are in its cache.
-        traffic=_traffic(target, c, form, lanes, streams) if shared else None,
+        traffic=(traffic := _traffic(target, c, form, lanes, streams) if shared else None),
+        near=traffic is not None,
     )
 
 
@@ -204,7 +207,9 @@ class CostModel:
     stores : float
         Extra cycles per vector of the result.
     traffic : Traffic or None
-        Where the operands of a plain product come from; for other contractions, lines come from the first-level cache.
+        Where the operands of a plain product come from.
+    near : bool
+        Whether, without `traffic`, lines of the right operand come from the first-level cache however many there are.
     """
 
     target: Target
@@ -229,6 +234,7 @@ class CostModel:
     before: float
     stores: float
     traffic: Traffic | None
+    near: bool
 
     def tiles(self) -> Iterator[Tile]:
         """The tiles that fit the registers."""
@@ -243,6 +249,14 @@ class CostModel:
                     fits = (rows + 1 + self.shuffles) * vectors * stack <= available
                     if fits and (stack == 1 or vectors == columns):
                         yield Tile(rows, vectors, stack)
+
+    def cheapest(self, order: Order = "columns") -> tuple[float, Tile]:
+        """The first of `ranked_tiles`."""
+        return _cheapest(self, order)
+
+    def least(self) -> float:
+        """A lower bound of the cycles of the cheapest tile."""
+        return min(_shortlist(self).values()) + self.before
 
     def cost(self, tile: Tile, order: Order = "columns") -> tuple[float, int]:
         """Estimated cycles with the outer loop over columns or rows; ties go to the larger tile."""
@@ -327,28 +341,33 @@ class CostModel:
         lines = 1 + self.target.vector_bytes / self.target.line_bytes if self.taps > 1 and not self.packed else 1
         loads = costs.load_cycles(self.target, width * stack * (1 + self.shuffles) * lines, height)
         row = width * stack * self.lanes * self.itemsize
-        streams = self.traffic is None and row * self.depth * 2 > costs.l1_bytes(self.target) and wide == 1
+        streams = not self.near and row * self.depth * 2 > costs.l1_bytes(self.target) and wide == 1
         stream = row / self.taps / self.target.l2_bytes_per_cycle if streams else 0.0
         return max(compute + costs.TILE_STEP_CYCLES, loads, stream, costs.chain_cycles(self.target))
 
 
 @lru_cache(maxsize=4096)
-def _ranked(model: CostModel, order: Order) -> tuple[tuple[float, Tile], ...]:
-    """Cached: layers repeat, and plans are compared."""
-    ranked = sorted(((model.cost(tile, order), tile) for tile in _shortlist(model)), key=lambda found: found[0])
-    return tuple((cycles, tile) for (cycles, _), tile in ranked)
+def _cheapest(model: CostModel, order: Order) -> tuple[float, Tile]:
+    """Best-first search, since traffic only adds cycles. Cached because plans are compared."""
+    best = (inf, 0), Tile(1, 1)
+    for tile, least in sorted(_shortlist(model).items(), key=lambda found: found[1]):
+        if least + model.before > best[0][0]:
+            break
+        best = min(best, (model.cost(tile, order), tile), key=lambda found: found[0])
+    (cycles, _), tile = best
+    return cycles, tile
 
 
-def _shortlist(model: CostModel) -> tuple[Tile, ...]:
-    """The tiles that traffic may make the cheapest: those that are hardly slower without any."""
+def _shortlist(model: CostModel) -> dict[Tile, float]:
+    """The tiles that traffic may make the cheapest: those that are hardly slower without any, and their cycles then."""
     return _without_traffic(replace(model, traffic=None, before=0.0, stores=0.0, packing=0.0))
 
 
 @lru_cache(maxsize=4096)
-def _without_traffic(model: CostModel) -> tuple[Tile, ...]:
+def _without_traffic(model: CostModel) -> dict[Tile, float]:
     cycles = {tile: model.cost(tile)[0] for tile in model.tiles()}
     least = min(cycles.values())
-    return tuple(tile for tile, found in cycles.items() if found <= costs.SHORTLIST * least)
+    return {tile: found for tile, found in cycles.items() if found <= costs.SHORTLIST * least}
 
 
 def _tile_counts(extent: int, tile: int) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from adjoint.kernel.target import Target
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.matching import join_rows
-from adjoint.lower.contractions.tile_cost import IN_PLACE, Tile, ranked_tiles
+from adjoint.lower.contractions.tile_cost import IN_PLACE, Tile, cost_model
 from adjoint.lower.loops import divisors, ravel
 from adjoint.lower.winograd.algorithm import algorithm
 from adjoint.lower.winograd.transforms import ConvolutionAxes, TransformedRows, stride_along
@@ -151,7 +151,7 @@ def _plan(
     weights = Buffer("u", c.dtype, roles.algorithm.products * roles.depth * c.rows, "arena")
     most = min(height or c.rows, c.rows)
     small = product.contraction(target, most, weights, as_index(0), most)
-    multiply, tile = ranked_tiles(target, small, 0, IN_PLACE, shared=False)[0]
+    multiply, tile = cost_model(target, small, 0, IN_PLACE, shared=False).cheapest()
     lanes = target.lanes(c.dtype)
     lines = prod(v.extent for v in c.batch) // roles.high.extent * roles.tiles
     iterations = lines // (images * rows)
