@@ -175,7 +175,7 @@ def test_updated_sums_have_the_bits_of_those_in_registers(monkeypatch, case, lev
     rng = np.random.default_rng(rows)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
     expected = compile(function, level, OPTIONS)(*arrays)
-    forms = gemm_plan._forms
+    forms = gemm_plan.forms
     monkeypatch.setattr(gemm_plan, "forms", lambda *args: [one for one in forms(*args) if one[0].right == "updates"])
     (kernel,) = lower_function(function, target_for(level)).kernels
     assert any(b.name == "sums" for b in kernel.scratch) == (depth > costs.UPDATE_STEPS)
