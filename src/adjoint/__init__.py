@@ -4,10 +4,9 @@ The most frequently used names, each loaded from its own module on first use, so
 Everything else is imported from the module that defines it, such as ``adjoint.ir.parse``.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from adjoint.missing import missing_name
+from adjoint.lazy_names import lazy_names
 from adjoint.names import TENSOR_NAMES
 from adjoint.version import __version__
 
@@ -161,20 +160,7 @@ else:
         "adjoint.training.model": ("Model", "TrainOneStep"),
         **TENSOR_NAMES,
     }
-    _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-    def __getattr__(name):
-        """Load a public name from its module on first access (PEP 562) and cache it."""
-        home = _HOME_OF.get(name)
-        if home is None:
-            raise missing_name("adjoint", name, __all__)
-        found = import_module(f"adjoint.{name}") if home == "adjoint" else getattr(import_module(home), name)
-        globals()[name] = found
-        return found
-
-    def __dir__():
-        """All public names, loaded or not."""
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 
 __all__ = [

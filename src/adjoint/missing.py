@@ -166,7 +166,7 @@ def missing_name(module: str, name: str, known: Iterable[str]) -> AttributeError
     known : iterable of str
         The names that it has.
     """
-    fix = INSTEAD[module].get(name)
+    fix = INSTEAD.get(module, {}).get(name)
     if fix is None and not name.startswith("_"):
         similar = get_close_matches(name, list(known), 1)
         fix = f"did you mean {similar[0]}?" if similar else None

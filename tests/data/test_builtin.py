@@ -5,8 +5,8 @@ import pytest
 
 from adjoint.data import DATASETS, ImageClassification, TextCorpus, load_dataset
 from adjoint.data.cifar import CIFAR10_CLASSES
+from adjoint.data.digits import MNIST_CLASSES
 from adjoint.data.fashion import FASHION_CLASSES
-from adjoint.data.mnist import MNIST_CLASSES
 from adjoint.errors import DataError, NameLookupError
 from tests.data.conftest import idx
 

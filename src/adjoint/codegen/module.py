@@ -43,8 +43,12 @@ from adjoint.nativelib.waiting import waiting_text
 
 __all__ = ["emit_modules"]
 
-#: Number of characters at which a module of kernels ends: about 0.2 seconds of compilation by LLVM.
-_MODULE_TEXT = 400_000
+#: Number of characters at which the first module of kernels ends: about 0.04 seconds of compilation by LLVM.
+_FIRST_MODULE = 80_000
+
+#: Length of a module relative to all before it together, and the most characters of any. Short modules at first keep
+#: several threads busy in a small program; each costs some milliseconds.
+_GROWTH, _LONGEST_MODULE = 0.5, 400_000
 
 
 def emit_modules(
@@ -87,9 +91,12 @@ def emit_modules(
     declarations: dict[str, str] = {}
     here: dict[str, str] = {}
     elsewhere: dict[str, str] = {}
+    before, limit = 0, float(_FIRST_MODULE)
     for kernel, same in zip(program.kernels, structures(program.kernels), strict=True):
-        if sum(map(len, here.values())) > _MODULE_TEXT:
+        if sum(map(len, here.values())) > limit:
             yield _module(target, attributes, [*declarations.values(), *here.values()])
+            before += sum(map(len, here.values()))
+            limit = min(max(_FIRST_MODULE, _GROWTH * before), _LONGEST_MODULE)
             elsewhere.update((name, _declaration(text)) for name, text in here.items())
             declarations, here = {}, {}
         if same not in written:

@@ -5,37 +5,99 @@ of rows of arrays, which native code gathers. `builtin` lists the datasets that 
 `vision` and `text` have the transforms of images and texts. The other modules are formats, downloads and batches.
 """
 
-from adjoint.data.arrays import ArrayBatches, ArrayDataset
-from adjoint.data.batching import Rows, batches
-from adjoint.data.builtin import DATASETS, BuiltinDataset, load_dataset
-from adjoint.data.cifar import cifar10
-from adjoint.data.corpus import TextCorpus, read_text, text_corpus
-from adjoint.data.datasets import BatchInfo, Dataset
-from adjoint.data.fashion import fashion_mnist
-from adjoint.data.image_sets import ImageClassification, read_images
-from adjoint.data.mnist import mnist
-from adjoint.data.prefetch import Prefetcher
-from adjoint.data.samplers import (
-    DistributedSampler,
-    PKSampler,
-    RandomSampler,
-    Sampler,
-    SequentialSampler,
-    SubsetRandomSampler,
-    SubsetSampler,
-    WeightedRandomSampler,
-)
-from adjoint.data.sources import (
-    CSVDataset,
-    GeneratorDataset,
-    GrainDataset,
-    HuggingFaceDataset,
-    IdxDataset,
-    ImageFolderDataset,
-    NumpySlicesDataset,
-    ParquetDataset,
-    TextFileDataset,
-)
+from typing import TYPE_CHECKING
+
+from adjoint.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from adjoint.data.arrays import ArrayBatches, ArrayDataset
+    from adjoint.data.batching import Rows, batches
+    from adjoint.data.builtin import DATASETS, BuiltinDataset, load_dataset
+    from adjoint.data.cifar import cifar10
+    from adjoint.data.corpus import TextCorpus, read_text, text_corpus
+    from adjoint.data.datasets import BatchInfo, Dataset
+    from adjoint.data.digits import mnist
+    from adjoint.data.fashion import fashion_mnist
+    from adjoint.data.image_sets import ImageClassification, read_images
+    from adjoint.data.prefetch import Prefetcher
+    from adjoint.data.samplers import (
+        DistributedSampler,
+        PKSampler,
+        RandomSampler,
+        Sampler,
+        SequentialSampler,
+        SubsetRandomSampler,
+        SubsetSampler,
+        WeightedRandomSampler,
+    )
+    from adjoint.data.sources import (
+        CSVDataset,
+        GeneratorDataset,
+        GrainDataset,
+        HuggingFaceDataset,
+        IdxDataset,
+        ImageFolderDataset,
+        NumpySlicesDataset,
+        ParquetDataset,
+        TextFileDataset,
+    )
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "adjoint.data.arrays": (
+                "ArrayBatches",
+                "ArrayDataset",
+            ),
+            "adjoint.data.batching": (
+                "Rows",
+                "batches",
+            ),
+            "adjoint.data.builtin": (
+                "DATASETS",
+                "BuiltinDataset",
+                "load_dataset",
+            ),
+            "adjoint.data.cifar": ("cifar10",),
+            "adjoint.data.corpus": (
+                "TextCorpus",
+                "read_text",
+                "text_corpus",
+            ),
+            "adjoint.data.datasets": (
+                "BatchInfo",
+                "Dataset",
+            ),
+            "adjoint.data.fashion": ("fashion_mnist",),
+            "adjoint.data.image_sets": (
+                "ImageClassification",
+                "read_images",
+            ),
+            "adjoint.data.digits": ("mnist",),
+            "adjoint.data.prefetch": ("Prefetcher",),
+            "adjoint.data.samplers": (
+                "DistributedSampler",
+                "PKSampler",
+                "RandomSampler",
+                "Sampler",
+                "SequentialSampler",
+                "SubsetRandomSampler",
+                "SubsetSampler",
+                "WeightedRandomSampler",
+            ),
+            "adjoint.data.sources": (
+                "CSVDataset",
+                "GeneratorDataset",
+                "GrainDataset",
+                "HuggingFaceDataset",
+                "IdxDataset",
+                "ImageFolderDataset",
+                "NumpySlicesDataset",
+                "ParquetDataset",
+                "TextFileDataset",
+            ),
+        },
+    )
 
 __all__ = [
     "DATASETS",

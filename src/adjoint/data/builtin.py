@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from adjoint.data.cifar import cifar10
 from adjoint.data.corpus import TextCorpus, read_text, text_corpus
+from adjoint.data.digits import mnist
 from adjoint.data.fashion import fashion_mnist
 from adjoint.data.image_sets import ImageClassification, read_images
-from adjoint.data.mnist import mnist
 from adjoint.errors import NameLookupError
 from adjoint.lazy_dataclass import dataclass
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adjoint.data import mnist
-from adjoint.data.mnist import MNIST
+from adjoint.data.digits import MNIST
 from adjoint.errors import DataError
 
 
