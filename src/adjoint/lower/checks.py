@@ -139,7 +139,9 @@ def _checkable(dtype: np.dtype) -> bool:
 
 def _region(argument: Value, views: Sequence[_View]) -> tuple[int, tuple[tuple[int, int], ...]] | None:
     """The positions that views of an argument read, as a start and axes; None if they are no regular grid."""
-    places = np.unique(_viewed(views, np.arange(argument.type.size).reshape(argument.shape)))
+    read = np.zeros(argument.type.size, np.bool_)
+    read[_viewed(views, np.arange(argument.type.size).reshape(argument.shape))] = True
+    places = np.flatnonzero(read)
     start, axes = int(places[0]), []
     while len(places) > 1:
         step = np.diff(places)

@@ -53,7 +53,13 @@ def _places(axes: tuple[tuple[int, int], ...]) -> np.ndarray:
     places = np.zeros(1, np.int64)
     for step, count in axes:
         places = (places[:, None] + step * np.arange(count)).ravel()
-    return np.unique(places)
+    return _distinct(places)
+
+
+def _distinct(numbers: np.ndarray) -> np.ndarray:
+    """The distinct numbers in ascending order: `numpy.unique`, which would import masked arrays, 15 ms."""
+    ordered = np.sort(numbers, axis=None)
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
 
 
 class _Rows(NamedTuple):
@@ -125,7 +131,7 @@ class TileReads:
         lines = (rows[:, None] + _places(self.window)) // self.target.line_bytes
         first, last = lines.min(), lines.max()
         if last - first >= costs.MAX_LINE_MAP:
-            return len(np.unique(lines))
+            return len(_distinct(lines))
         found = np.zeros(last - first + 1, np.bool_)
         found[lines - first] = True
         return int(np.count_nonzero(found))
