@@ -150,9 +150,12 @@ class _Builder:
         row: Index,
         width: int,
         column: Index,
-        following: Region | None,
+        block: Region | None,
     ) -> tuple[Stmt, ...]:
-        """All products of a unit: a tile, for every iteration of the axes inside the unit; and prefetches meanwhile."""
+        """All products of a unit: a tile, for every iteration of the axes inside the unit; and prefetches meanwhile.
+
+        `block` is the share of the next block of a plain product that this tile prefetches.
+        """
         c, plan = self.c, self.plan
         lanes, deep = plan.lanes, plan.taps.extent if plan.taps else 1
         width *= deep
@@ -186,13 +189,20 @@ class _Builder:
             store = Store(((to, to_start + spot, Load(source, source_start + spot)),))
             return (For(part, (For(lane, (store,), "vector"),), "unroll"),)
 
+        following = [block] if block is not None else []
+        hints: tuple[Stmt, ...] = ()
+        if not plan.inside and plan.image_rows == 1 and others:
+            following = self._next_step(others, place(as_index(0), as_index(0)), (height, width // deep, across))
+            if len(steps) > 1:
+                hints, following = self._spread(following, steps), []
+            elif not plan.prefetches_step(self.context.target):
+                following = []
         multiply = self._multiply(acc, height, width, place, following)
         end = self._end(acc, height, width, place)
         if plan.image_rows > 1:
             products = self._shared_rows(acc, width // deep, place, others, steps, across)
             return (*_clear(acc, lanes), *products, *end)
         if not plan.inside:
-            hints = self._prefetches(others, steps, place(as_index(0), as_index(0)), (height, width // deep, across))
             return (*_clear(acc, lanes), *nest(steps, (*hints, *multiply)), *end)
         multiply = nest(steps, multiply)
         base = tap * acc.size
@@ -240,12 +250,10 @@ class _Builder:
                 return (For(lane, tuple(stores), "vector"),)
 
             walk, chunk = (*steps[:-1], number), Var("v", plan.along.extent // lanes)
-            corner = place(as_index(0), as_index(0))
-            hints = (
-                self._prefetches(others, (*walk, chunk), corner, (1, width, across))
-                if chunk.extent and not begin
-                else ()
-            )
+            hints: tuple[Stmt, ...] = ()
+            if len(others) > 1 and chunk.extent and not begin:
+                corner = place(as_index(0), as_index(0))
+                hints = self._spread(self._next_step(others, corner, (1, width, across)), (*walk, chunk))
             out += nest(walk, self._along(chunk, vector, hints))
         return tuple(out)
 
@@ -258,13 +266,11 @@ class _Builder:
         loops = (For(chunk, (*hints, *whole)),) if chunk.extent else ()
         return (*loops, *vector(as_index(chunk.extent * lanes), rest)) if rest else loops
 
-    def _prefetches(
-        self, others: Sequence[Var], steps: Sequence[Var], at: Mapping[Var, Index], tile: tuple[int, int, Var | None]
-    ) -> tuple[Stmt, ...]:
-        """Prefetch what the next step of the outermost summed axis or unit reads, evenly while this one computes."""
-        if len(others) < 2:
-            return ()
-        c, (height, width, across), (_, *inner) = self.c, tile, steps
+    def _next_step(
+        self, others: Sequence[Var], at: Mapping[Var, Index], tile: tuple[int, int, Var | None]
+    ) -> list[Region]:
+        """What a tile reads in the next step of the outermost summed axis, or the next unit if there is one step."""
+        c, (height, width, across) = self.c, tile
         box = {v: v.extent for v in (*others[1:], self.plan.along)}
         box |= {v: n for v, n in ((c.m, height), (across, width)) if v is not None}
         if self.plan.taps is not None:
@@ -274,8 +280,13 @@ class _Builder:
         following = outer[-1] if outer and self.plan.extents[0] == 1 else others[0]
         corner |= {following: at[following] + 1}
         found = [region(self.context, self.group, e.buffer, e.index, box, corner) for e in (c.left, c.right)]
+        return [r for r in found if r is not None]
+
+    def _spread(self, regions: Sequence[Region], steps: Sequence[Var]) -> tuple[Stmt, ...]:
+        """Prefetches of regions, spread evenly over the inner loops of some."""
+        inner = steps[1:]
         number, count = ravel(inner, {v: as_index(v) for v in inner}), prod(v.extent for v in inner)
-        return spread_prefetches([r for r in found if r is not None], number, count)
+        return spread_prefetches(regions, number, count)
 
     def _multiply(
         self,
@@ -283,9 +294,9 @@ class _Builder:
         height: int,
         width: int,
         place: Callable[[Index, Index], dict[Var, Index]],
-        following: Region | None,
+        following: Sequence[Region],
     ) -> tuple[Stmt, ...]:
-        """The loop along the axis of the lanes: multiply-adds into the accumulators, and prefetches of a region."""
+        """The loop along the axis of the lanes: multiply-adds into the accumulators, and prefetches of regions."""
         c, plan = self.c, self.plan
 
         def vector(along: Index, active: int) -> tuple[Stmt, ...]:
@@ -301,9 +312,8 @@ class _Builder:
             return (For(i, (For(j, (For(lane, (store,), "vector"),), "unroll"),), "unroll"),)
 
         chunk = Var("v", plan.along.extent // plan.lanes)
-        if following is None or not chunk.extent:
-            return self._along(chunk, vector)
-        return self._along(chunk, vector, spread_prefetches([following], as_index(chunk), chunk.extent))
+        hints = spread_prefetches(following, as_index(chunk), chunk.extent) if following and chunk.extent else ()
+        return self._along(chunk, vector, hints)
 
     def _end(
         self, acc: Buffer, height: int, width: int, place: Callable[[Index, Index], dict[Var, Index]]

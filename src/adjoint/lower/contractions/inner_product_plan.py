@@ -50,7 +50,7 @@ class InnerProductPlan:
     order : {"rows", "columns"}
         What units walk in their outer loop; of a plain product, what the larger operand has.
     cycles : float
-        Estimated cycles of a plain product; 0 of other contractions.
+        Estimated cycles of products of matrices, whose rows may be summed in several runs; 0 of other contractions.
     """
 
     contraction: Contraction
@@ -85,13 +85,22 @@ class InnerProductPlan:
         return (*self.inside, self.taps) if self.taps is not None else self.inside
 
     def prefetches(self, target: Target, sweeps: int) -> bool:
-        """Whether prefetches of the next block, of which each of `sweeps` tiles has a share, are free.
+        """Whether prefetches of the next block, of which each of `sweeps` tiles has a share, are free."""
+        return self._hides(target, (self.rows if self.order == "rows" else self.columns) / sweeps)
 
-        They go through the load units, which must have room for them beside the multiply-adds.
-        """
-        block = self.rows if self.order == "rows" else self.columns
-        loads = (self.rows + self.columns + block / sweeps) / target.load_units
-        return loads <= costs.multiply_add_cycles(target, self.rows * self.columns)
+    def prefetches_step(self, target: Target) -> bool:
+        """Whether prefetches of as much as a tile reads are free."""
+        return self._hides(target, self.rows + self._wide)
+
+    @property
+    def _wide(self) -> int:
+        """Columns of a tile, with the taps."""
+        return self.columns * (self.taps.extent if self.taps is not None else 1)
+
+    def _hides(self, target: Target, lines: float) -> bool:
+        """Whether the load units have room for so many prefetches beside the multiply-adds of a step."""
+        loads = (self.rows + self._wide + lines) / target.load_units
+        return loads <= costs.multiply_add_cycles(target, self.rows * self._wide)
 
     def __str__(self) -> str:
         return "inner_product"
@@ -134,6 +143,8 @@ def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | Non
     products, (rows, columns) = _tile(target, c.rows, wide, registers, rest, deep, reads)
     parts = _parts(c, along, image_rows)
     extents = tuple(v.extent // (parts if v is c.k[0] else 1) for v in c.k if v is not along)
+    matrices = len(c.k) == 1 or (whole and c.m is not None and not c.batch)
+    vectors = prod(extents) * parts * ceil(along.extent / full)
     step_bytes = (rows + columns) * along.extent * c.dtype.itemsize
     blocks = blocks_within(extents, step_bytes, costs.l1_bytes(target)) if inside else extents
     loaded = c.rows * c.batches * c.columns * c.depth / target.lanes(c.dtype) * costs.CONVERT_CYCLES
@@ -152,7 +163,7 @@ def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | Non
         image_rows=image_rows,
         packed=packed,
         order="columns" if reads is not None and reads.by_columns else "rows",
-        cycles=_cycles(c, products * rest * ceil(along.extent / full), packed) if len(c.k) == 1 else 0.0,
+        cycles=_cycles(c, products * rest * vectors, packed) if matrices else 0.0,
     )
 
 
@@ -204,7 +215,8 @@ def _parts(c: Contraction, along: Var, image_rows: int) -> int:
         return 1
     most = costs.MAX_PARTIAL_BYTES // (prod(v.extent for v in c.axes) * c.dtype.itemsize)
     if len(c.k) == 2:
-        most = min(most, c.k[0].extent // image_rows)
+        planes = prod(v.extent for v in c.axes if c.left.index.coefficient(v))
+        most = min(most, c.k[0].extent // image_rows, ceil(costs.units(costs.MODEL) / planes))
     return max(divisors(c.k[0].extent, min(max(most, 1), costs.MAX_INNER_PARTS)))
 
 
