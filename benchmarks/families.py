@@ -185,6 +185,9 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
         peers = roster.find_peers([*args.peer_folder, folder], dict(args.python))
         wanted = [name for name in args.peers.split(",") if name.split(":")[0] in peers] if args.peers else None
         pairs = [pair for pair in roster.choose(peers, wanted) if wanted or _is_default(family, *pair)]
+        if all(peer.name == roster.OURS for peer, _ in pairs):
+            options.error(f"{family}: there must be a peer to compare with; name its interpreter, as in --python "
+                          "torch=/path/to/python, or in TORCH_PYTHON")  # fmt: skip
         for threads in args.threads:
             peaks = machine_peaks(host_target(), threads)
             if family == "networks":

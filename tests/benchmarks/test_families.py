@@ -158,3 +158,9 @@ def test_unknown_families_are_refused(capsys):
     with pytest.raises(SystemExit):
         families.main(["--families", "products,soups"])
     assert "families are products, convolutions, attention, networks, got soups" in capsys.readouterr().err
+
+
+def test_a_family_without_peers_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        families.main(["--families", "products", "--peers", "adjoint"])
+    assert "products: there must be a peer to compare with; name its interpreter" in capsys.readouterr().err
