@@ -81,6 +81,15 @@ def test_modules_define_every_kernel_once_and_declare_what_others_define(texts):
     assert {"adjoint.deep", "adjoint.deep.check"} <= defined[-1]
 
 
+def test_modules_get_longer(texts):
+    """The first ones, after the barrier's, are short: several threads have something to do in small programs, too."""
+    before = 0
+    for text in texts[1:-1]:
+        assert len(text) > 0.9 * min(max(80_000, before / 2), 400_000)
+        before += len(text)
+    assert len(texts[1]) < 200_000 < max(map(len, texts))
+
+
 def test_only_entry_points_are_exported(texts):
     visible = {
         f.name

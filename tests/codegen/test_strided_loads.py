@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 
 from adjoint import ops
+from adjoint.codegen.module import emit_modules
 from adjoint.codegen.strided_loads import contiguous_run, lane_offsets, window_loads
 from adjoint.compiler import CompileOptions, compile
 from adjoint.ir import Function, param
 from adjoint.kernel.index import Dynamic, Var, as_index
-from tests.hardware import shared_among_levels
+from adjoint.pipeline import finish_program, lower_function
+from tests.hardware import AVX512, shared_among_levels
+from tests.lower.contractions.test_inner_product import weight_gradient
 
 LANE, OTHER = Var("l", 16), Var("i", 5)
 
@@ -93,3 +96,15 @@ def test_strided_rows_are_numpys(step, level, rows):
     options = CompileOptions(threads=1, cache=False)
     np.testing.assert_array_equal(compile(columns, level, options)(a), (a * a).sum(axis=1))
     np.testing.assert_array_equal(compile(product, level, options)(a, b), a @ b)
+
+
+def test_taps_that_move_by_two_share_what_they_load():
+    """Even and odd elements are picked from the same two vectors; the next even ones lack the last of them only."""
+    program = finish_program(lower_function(weight_gradient(1, 40, 72, 3, stride=2), AVX512))
+    blocks = "".join(emit_modules(program, AVX512)).split("br label")
+    products = max(blocks, key=lambda block: block.count("@llvm.fmuladd"))
+    assert products.count("@llvm.fmuladd") == 9
+    # Two vectors in each row of the window, the gradient, and the sums.
+    assert products.count("load <16 x float>") == 3 * 2 + 1 + 9
+    # The third tap of a row needs one element more; where a row begins with an odd element, so does the second.
+    assert products.count("load float") == products.count("select <16 x i1>") == 4

@@ -6,7 +6,16 @@ from itertools import pairwise
 from adjoint.kernel.index import Index, Quotient, Remainder, Var, uses
 from adjoint.kernel.ir import Apply, Const, Coordinate, Expr
 
-__all__ = ["contiguous_run", "guarded_lanes", "lane_offsets", "window", "window_loads", "without_lane"]
+__all__ = [
+    "contiguous_run",
+    "every_second",
+    "guarded_lanes",
+    "lane_offsets",
+    "permutes",
+    "window",
+    "window_loads",
+    "without_lane",
+]
 
 #: Bytes of vectors of which one instruction picks any lanes of two (AVX-512's vpermt2ps), and most vectors of a window.
 _PERMUTED_BYTES, _MAX_LOADS = 64, 8
@@ -67,6 +76,16 @@ def contiguous_run(offsets: Sequence[int]) -> int:
     return size
 
 
+def every_second(offsets: Sequence[int]) -> bool:
+    """Whether the offsets are those of every second element."""
+    return len(offsets) > 1 and all(b - a == 2 for a, b in pairwise(offsets))
+
+
+def permutes(width: int, itemsize: int) -> bool:
+    """Whether one instruction picks any lanes of two vectors of so many elements."""
+    return width * itemsize == _PERMUTED_BYTES
+
+
 def window(fixed: Index, offsets: Sequence[int], size: int) -> tuple[int, int]:
     """The first offset of the memory that lanes are loaded from, and its extent, within a buffer of so many elements.
 
@@ -74,7 +93,7 @@ def window(fixed: Index, offsets: Sequence[int], size: int) -> tuple[int, int]:
     are inside the buffer, so that loads of the even and of the odd elements are the same.
     """
     low, high = min(offsets), max(offsets)
-    if len(offsets) > 1 and all(b - a == 2 for a, b in pairwise(offsets)):
+    if every_second(offsets):
         start = low - (fixed.constant + low) % 2
         end = start + 2 * len(offsets)
         if (fixed + start).low >= 0 and (fixed + end).high <= size:
@@ -97,7 +116,7 @@ def window_loads(offsets: Sequence[int], width: int, itemsize: int) -> list[tupl
         Lanes of a vector, and bytes of an element.
     """
     span = max(offsets) + 1
-    if width * itemsize != _PERMUTED_BYTES or not width <= span <= _MAX_LOADS * width:
+    if not permutes(width, itemsize) or not width <= span <= _MAX_LOADS * width:
         return []
     found, done = [], set[int]()
     for first in (*range(0, span - width, width), span - width):

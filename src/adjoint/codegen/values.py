@@ -15,8 +15,10 @@ from adjoint.codegen.partial_loads import active_prefix, load_prefix
 from adjoint.codegen.scalars import INSTRUCTIONS, cast
 from adjoint.codegen.strided_loads import (
     contiguous_run,
+    every_second,
     guarded_lanes,
     lane_offsets,
+    permutes,
     window,
     window_loads,
     without_lane,
@@ -24,7 +26,7 @@ from adjoint.codegen.strided_loads import (
 from adjoint.codegen.types import constant, mangled, memory_type, splat, value_type, vector
 from adjoint.codegen.writer import Writer
 from adjoint.errors import VerifyError
-from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var
+from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var, as_index
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, Kernel, Load
 from adjoint.lazy_dataclass import dataclass
 
@@ -168,21 +170,27 @@ class ValueEmitter:
             narrow = vector(type_, size)
             return self.w.pure(f"shufflevector {narrow} {a}, {narrow} {b}, <{len(picks)} x i32> <{mask}>")
 
-        low, span = window(fixed, offsets, buffer.size)
+        place = self.unrolled(fixed) if every_second(offsets) else fixed
+        low, span = window(place, offsets, buffer.size)
         size = min(lanes.width, 1 << (span.bit_length() - 1))
         ends = all(o - low < size or o - low >= span - size for o in offsets)
         if 1 < size <= span and ends:
+            pairs = place is not fixed and load.guard is None and 2 * size == span and permutes(size, align)
+            if pairs and (before := self.w.kept(self.pointer(buffer), place + (low - 2))):
+                # Vectors that begin a pair earlier hold all elements but the last.
+                picks = [o - low + 2 for o in offsets[:-1]]
+                return self.with_last(shuffle(*before, size, [*picks, 0]), buffer, fixed + offsets[-1])
             # Two loads at the ends of the window cover all requested elements.
             a, b = vector_at(low, size), vector_at(low + span - size, size)
+            if pairs:
+                self.w.keep(self.pointer(buffer), place + low, (a, b))
             ahead = span - size
-            picks = dict(
-                zip(read, (o - low if o - low < size else size + o - low - ahead for o in offsets), strict=True)
-            )
-            made = shuffle(a, b, size, [picks.get(lane, 0) for lane in range(lanes.width)])
+            at = dict(zip(read, (o - low if o - low < size else size + o - low - ahead for o in offsets), strict=True))
+            made = shuffle(a, b, size, [at.get(lane, 0) for lane in range(lanes.width)])
             if load.guard is None:
                 return made
             wide = vector(type_, lanes.width)
-            mask = ", ".join(f"i1 {'true' if lane in picks else 'false'}" for lane in range(lanes.width))
+            mask = ", ".join(f"i1 {'true' if lane in at else 'false'}" for lane in range(lanes.width))
             return self.w.pure(f"select <{lanes.width} x i1> <{mask}>, {wide} {made}, {wide} zeroinitializer")
         run = contiguous_run(offsets)
         if run < _MIN_RUN or len(read) < lanes.width:
@@ -198,6 +206,16 @@ class ValueEmitter:
             parts = [shuffle(a, b, run, range(2 * run)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
             run *= 2
         return parts[0]
+
+    def with_last(self, made: str, buffer: Buffer, last: Index) -> str:
+        """A vector whose last lane is loaded: a broadcast under a mask, since wide vectors have no insertion."""
+        assert self.lanes is not None
+        type_, width = memory_type(buffer.dtype), self.lanes.width
+        one = self.w.load(self.pointer(buffer), f"load {type_}, ptr {self.address(buffer, last)}")
+        every = self.widen(Result(one, 1), type_).text
+        mask = ", ".join(["i1 false"] * (width - 1) + ["i1 true"])
+        wide = vector(type_, width)
+        return self.w.pure(f"select <{width} x i1> <{mask}>, {wide} {every}, {wide} {made}")
 
     def read_one(self, load: Load, guard: Result | None) -> Result:
         """A load that is uniform across lanes; if its guard does not hold, it reads the first element."""
@@ -348,6 +366,10 @@ class ValueEmitter:
         return Result(self.w.pure(f"shufflevector {wide} {one}, {wide} poison, {zeros}"), width)
 
     # Indices
+
+    def unrolled(self, index: Index) -> Index:
+        """An index with numbers for the variables of unrolled loops: equal for elements that are the same."""
+        return index.substitute({v: as_index(int(n)) for v in index.variables() if (n := self.env[v]).isdecimal()})
 
     def index(self, index: Index) -> str:
         """An index that is uniform across lanes: the constant plus all terms, as in `vector_index`."""

@@ -1,8 +1,9 @@
 """Writer of the text of one LLVM function: allocates names, and reuses the results of equal instructions."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
+from typing import Any
 
 from adjoint.lazy_dataclass import dataclass
 
@@ -22,7 +23,7 @@ class Writer:
     entry: list[str] = field(default_factory=list)
     _count: int = 0
     _scopes: list[dict[str, str]] = field(default_factory=lambda: [{}])
-    _loads: list[dict[tuple[str, str], str]] = field(default_factory=lambda: [{}])
+    _loads: list[dict[tuple[str, Hashable], Any]] = field(default_factory=lambda: [{}])
 
     def name(self) -> str:
         """A new value name."""
@@ -50,12 +51,21 @@ class Writer:
 
     def load(self, buffer: str, text: str) -> str:
         """Add a load from a buffer and return its name."""
-        made = self._loads[-1].get((buffer, text))
+        made: str | None = self._loads[-1].get((buffer, text))
         if made is None:
             made = self.name()
             self.lines.append(f"  {made} = {text}")
             self._loads[-1][(buffer, text)] = made
         return made
+
+    def keep(self, buffer: str, place: Hashable, made: tuple[str, ...]) -> None:
+        """Keep the names of what was loaded from a place in a buffer, as long as its loads are reused."""
+        self._loads[-1][(buffer, place)] = made
+
+    def kept(self, buffer: str, place: Hashable) -> tuple[str, ...]:
+        """The names that are kept for a place; none if there are not any."""
+        found: tuple[str, ...] = self._loads[-1].get((buffer, place), ())
+        return found
 
     def store(self, buffer: str, text: str) -> None:
         """Add a store to a buffer, after which loads from it are no longer reused."""

@@ -11,6 +11,7 @@ from adjoint.kernel.index import as_index
 from adjoint.kernel.ir import For, Prefetch, Store, walk
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.inner_product_plan import InnerProductPlan
+from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.program import contractions_of
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.pipeline import after_graph_passes, lower_function, value_names
@@ -26,6 +27,14 @@ def weight_gradient(batch, channels, size, window, stride=1, dilation=1, out=1):
     reached = (size + 2 * pad - dilation * (window - 1) - 1) // stride + 1
     x, ct = param("x", (batch, channels, size, size)), param("ct", (batch, channels * out, reached, reached))
     op = Conv2dWeightGradient((stride, stride), (pad, pad), (dilation, dilation), channels, (window, window))
+    return Function("dw", (x, ct), (apply(op, x, ct),))
+
+
+def pointwise_gradient(batch, channels, size, outputs, stride=1):
+    """The gradient of the weights of a 1x1 convolution."""
+    reached = (size - 1) // stride + 1
+    x, ct = param("x", (batch, channels, size, size)), param("ct", (batch, outputs, reached, reached))
+    op = Conv2dWeightGradient((stride, stride), (0, 0), (1, 1), 1, (1, 1))
     return Function("dw", (x, ct), (apply(op, x, ct),))
 
 
@@ -71,6 +80,33 @@ def test_the_order_of_additions_is_the_same_for_any_number_of_cores(cores):
         assert many.taps is not None
 
 
+def test_the_rows_of_an_image_are_split_only_if_there_are_few_channels():
+    assert plan_of(weight_gradient(1, 168, 72, 3, stride=2)).parts == 1
+    assert plan_of(weight_gradient(1, 4, 401, 3, stride=2)).parts > 1
+    assert plan_of(weight_gradient(6, 168, 72, 3, stride=2)).parts == 6
+
+
+def test_the_next_image_is_prefetched_once_where_the_load_units_have_room():
+    batch, channels, size, outputs = 40, 5, 16, 324
+    function = pointwise_gradient(batch, channels, size, outputs)
+    plan = plan_of(function)
+    assert isinstance(plan, InnerProductPlan)
+    assert plan.taps.extent == channels
+    (kernel,) = lower_function(function, AVX512).kernels
+    lines = kernel.unit.extent * lines_of("ct", kernel.body, {kernel.unit: as_index(0)})
+    assert 1.0 <= lines / (batch * outputs * size**2 * 4 / AVX512.line_bytes) < 1.1
+    # Tiles of one row load a vector for each multiply-add.
+    narrow = pointwise_gradient(10, 16, 59, 3)
+    assert (plan_of(narrow).rows, plan_of(narrow).taps.extent) == (1, 16)
+    kernels = lower_function(narrow, AVX512).kernels
+    assert not any(isinstance(s, Prefetch) for kernel in kernels for s in walk(kernel.body))
+
+
+def test_gradients_of_pointwise_weights_are_inner_products_only_if_channels_are_few():
+    kinds = [type(plan_of(pointwise_gradient(40, channels, 16, 324))) for channels in (5, 64)]
+    assert kinds == [InnerProductPlan, SplitKPlan]
+
+
 #: Batch, channels, size, window, stride, dilation: remainders of rows and of vectors, and windows without common rows.
 CASES = [
     (2, 5, 19, 3, 1, 1),
@@ -80,6 +116,8 @@ CASES = [
     (40, 6, 9, 3, 2, 1),
     (2, 24, 89, 3, 1, 1),
     (1, 3, 37, 7, 1, 1),
+    (1, 20, 72, 3, 2, 1),
+    (2, 17, 101, 5, 2, 1),
 ]
 
 
@@ -89,6 +127,24 @@ def test_gradients_agree_with_the_reference(level, case):
     rng = np.random.default_rng(case[2])
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
     agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+
+
+#: Batch, channels, size, outputs, stride of 1x1 convolutions.
+POINTWISE = [(7, 5, 16, 33, 1), (3, 7, 12, 9, 2), (9, 2, 8, 70, 1), (5, 3, 9, 21, 1)]
+
+
+@pytest.mark.parametrize(("case", "level"), shared_among_levels(POINTWISE), ids=str)
+def test_gradients_of_pointwise_weights_agree_with_the_reference(level, case):
+    function = pointwise_gradient(*case)
+    rng = np.random.default_rng(case[2])
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+
+
+def test_gradients_of_pointwise_weights_give_the_same_bits_at_any_width_and_number_of_threads():
+    needs("avx512")
+    for case in POINTWISE:
+        agrees_on_narrow_vectors(pointwise_gradient(*case))
 
 
 def agrees_on_narrow_vectors(function):
