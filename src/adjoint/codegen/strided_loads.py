@@ -1,12 +1,16 @@
-"""Strided vectors in memory: the offsets of the lanes, and the contiguous runs among them."""
+"""Strided loads: vectors whose lanes are not contiguous in memory, by a few vector loads and shuffles."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from adjoint.codegen.types import vector
+from adjoint.codegen.writer import Writer
 from adjoint.kernel.index import Index, Quotient, Remainder, Var, uses
 from adjoint.kernel.ir import Apply, Const, Coordinate, Expr
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = [
+    "StridedLoad",
     "contiguous_run",
     "every_second",
     "guarded_lanes",
@@ -19,6 +23,9 @@ __all__ = [
 
 #: Bytes of vectors of which one instruction picks any lanes of two (AVX-512's vpermt2ps), and most vectors of a window.
 _PERMUTED_BYTES, _MAX_LOADS = 64, 8
+
+#: Minimum number of elements of a contiguous run for which a vector load is used.
+_MIN_RUN = 4
 
 
 def lane_offsets(index: Index, var: Var, width: int) -> list[int]:
@@ -124,3 +131,108 @@ def window_loads(offsets: Sequence[int], width: int, itemsize: int) -> list[tupl
         done |= set(mine)
         found.append((first, [width + mine[lane] if lane in mine else lane for lane in range(width)]))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class StridedLoad:
+    """A vector load whose lanes are not contiguous, at offsets that are known.
+
+    Parameters
+    ----------
+    w : Writer
+        Receives the instructions.
+    buffer : str
+        The pointer to the buffer.
+    address : callable
+        Returns the address of the element at an offset.
+    type_, itemsize : str, int
+        The type of an element in memory, and its bytes.
+    extent : int
+        Number of elements of the buffer.
+    place : Index
+        The index that offsets are added to, the same for the same place in memory.
+    offsets, read : sequence of int
+        The offsets of the lanes that are read, and which lanes these are.
+    width : int
+        Lanes of the vector.
+    guarded : bool
+        Whether lanes that are not read are 0, rather than anything.
+    """
+
+    w: Writer
+    buffer: str
+    address: Callable[[int], str]
+    type_: str
+    itemsize: int
+    extent: int
+    place: Index
+    offsets: Sequence[int]
+    read: Sequence[int]
+    width: int
+    guarded: bool
+
+    def emit(self) -> str:
+        """Emit the load, and return the name of the vector; empty if a gather is needed."""
+        low, span = window(self.place, self.offsets, self.extent)
+        size = min(self.width, 1 << (span.bit_length() - 1))
+        if 1 < size <= span and all(o - low < size or o - low >= span - size for o in self.offsets):
+            return self._from_ends(low, span, size)
+        run = contiguous_run(self.offsets)
+        if run < _MIN_RUN or len(self.read) < self.width:
+            return self._from_window(low)
+        return self._from_runs(run)
+
+    def _from_ends(self, low: int, span: int, size: int) -> str:
+        """Two vectors at the ends of the window hold all elements."""
+        whole_pairs = every_second(self.offsets) and span == 2 * size and permutes(size, self.itemsize)
+        if whole_pairs and not self.guarded:
+            if before := self.w.kept(self.buffer, self.place + (low - 2)):
+                return self._after(before, low, size)
+            self.w.keep(self.buffer, self.place + low, (self._vector(low, size), self._vector(low + size, size)))
+        a, b = self._vector(low, size), self._vector(low + span - size, size)
+        inside = (o - low for o in self.offsets)
+        picks = dict(zip(self.read, (o if o < size else 2 * size + o - span for o in inside), strict=True))
+        made = self._shuffle(a, b, size, [picks.get(lane, 0) for lane in range(self.width)])
+        return self._select([lane in picks for lane in range(self.width)], made) if self.guarded else made
+
+    def _after(self, before: Sequence[str], low: int, size: int) -> str:
+        """Two vectors that begin a pair earlier hold all elements but the last.
+
+        That one is broadcast under a mask, since wide vectors have no insertion.
+        """
+        a, b = before
+        made = self._shuffle(a, b, size, [*(o - low + 2 for o in self.offsets[:-1]), 0])
+        one = self.w.load(self.buffer, f"load {self.type_}, ptr {self.address(self.offsets[-1])}")
+        last = self.w.broadcast(one, self.type_, size)
+        return self._select([lane == size - 1 for lane in range(size)], last, made)
+
+    def _from_window(self, low: int) -> str:
+        """Vectors that cover the window, each shuffled into what was picked so far."""
+        inside = [o - low for o in self.offsets]
+        made = ""
+        for first, lanes in window_loads(inside, self.width, self.itemsize) if not self.guarded else []:
+            one = self._vector(low + first, self.width)
+            made = self._shuffle(made or one, one, self.width, lanes)
+        return made
+
+    def _from_runs(self, run: int) -> str:
+        """Vectors of contiguous elements, joined."""
+        parts = [self._vector(self.offsets[start], run) for start in range(0, len(self.offsets), run)]
+        while len(parts) > 1:
+            parts = [self._shuffle(a, b, run, range(2 * run)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            run *= 2
+        return parts[0]
+
+    def _vector(self, offset: int, size: int) -> str:
+        where = self.address(offset)
+        return self.w.load(self.buffer, f"load {vector(self.type_, size)}, ptr {where}, align {self.itemsize}")
+
+    def _shuffle(self, a: str, b: str, size: int, picks: Sequence[int]) -> str:
+        mask = ", ".join(f"i32 {p}" for p in picks)
+        narrow = vector(self.type_, size)
+        return self.w.pure(f"shufflevector {narrow} {a}, {narrow} {b}, <{len(picks)} x i32> <{mask}>")
+
+    def _select(self, holds: Sequence[bool], made: str, other: str = "zeroinitializer") -> str:
+        """The lanes of one vector for which something holds, and of another for the rest."""
+        mask, wide = ", ".join(f"i1 {'true' if one else 'false'}" for one in holds), vector(self.type_, self.width)
+        return self.w.pure(f"select <{self.width} x i1> <{mask}>, {wide} {made}, {wide} {other}")

@@ -5,7 +5,6 @@ load is a vector load if the lanes are contiguous, a few loads and shuffles if t
 otherwise. Lanes beyond a loop's extent are masked.
 """
 
-from collections.abc import Sequence
 from dataclasses import field
 
 import numpy as np
@@ -13,16 +12,7 @@ import numpy as np
 from adjoint.codegen.anchors import Anchors
 from adjoint.codegen.partial_loads import active_prefix, load_prefix
 from adjoint.codegen.scalars import INSTRUCTIONS, cast
-from adjoint.codegen.strided_loads import (
-    contiguous_run,
-    every_second,
-    guarded_lanes,
-    lane_offsets,
-    permutes,
-    window,
-    window_loads,
-    without_lane,
-)
+from adjoint.codegen.strided_loads import StridedLoad, every_second, guarded_lanes, lane_offsets, without_lane
 from adjoint.codegen.types import constant, mangled, memory_type, splat, value_type, vector
 from adjoint.codegen.writer import Writer
 from adjoint.errors import VerifyError
@@ -33,9 +23,6 @@ from adjoint.lazy_dataclass import dataclass
 __all__ = ["Lanes", "Result", "ValueEmitter"]
 
 I64 = np.dtype(np.int64)
-
-#: Minimum number of elements of a contiguous run for which a vector load is used.
-_MIN_RUN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,65 +144,21 @@ class ValueEmitter:
         read = guarded_lanes(load.guard, lanes.var, lanes.active) if every else None
         if not read:
             return ""
-        offsets = [every[lane] for lane in read]
+        offsets = tuple(every[lane] for lane in read)
         fixed = without_lane(load.index, lanes.var)
-        type_, align = memory_type(buffer.dtype), buffer.dtype.itemsize
-
-        def vector_at(offset: int, size: int) -> str:
-            where = self.address(buffer, fixed + offset)
-            return self.w.load(self.pointer(buffer), f"load {vector(type_, size)}, ptr {where}, align {align}")
-
-        def shuffle(a: str, b: str, size: int, picks: Sequence[int]) -> str:
-            mask = ", ".join(f"i32 {p}" for p in picks)
-            narrow = vector(type_, size)
-            return self.w.pure(f"shufflevector {narrow} {a}, {narrow} {b}, <{len(picks)} x i32> <{mask}>")
-
-        place = self.unrolled(fixed) if every_second(offsets) else fixed
-        low, span = window(place, offsets, buffer.size)
-        size = min(lanes.width, 1 << (span.bit_length() - 1))
-        ends = all(o - low < size or o - low >= span - size for o in offsets)
-        if 1 < size <= span and ends:
-            pairs = place is not fixed and load.guard is None and 2 * size == span and permutes(size, align)
-            if pairs and (before := self.w.kept(self.pointer(buffer), place + (low - 2))):
-                # Vectors that begin a pair earlier hold all elements but the last.
-                picks = [o - low + 2 for o in offsets[:-1]]
-                return self.with_last(shuffle(*before, size, [*picks, 0]), buffer, fixed + offsets[-1])
-            # Two loads at the ends of the window cover all requested elements.
-            a, b = vector_at(low, size), vector_at(low + span - size, size)
-            if pairs:
-                self.w.keep(self.pointer(buffer), place + low, (a, b))
-            ahead = span - size
-            at = dict(zip(read, (o - low if o - low < size else size + o - low - ahead for o in offsets), strict=True))
-            made = shuffle(a, b, size, [at.get(lane, 0) for lane in range(lanes.width)])
-            if load.guard is None:
-                return made
-            wide = vector(type_, lanes.width)
-            mask = ", ".join(f"i1 {'true' if lane in at else 'false'}" for lane in range(lanes.width))
-            return self.w.pure(f"select <{lanes.width} x i1> <{mask}>, {wide} {made}, {wide} zeroinitializer")
-        run = contiguous_run(offsets)
-        if run < _MIN_RUN or len(read) < lanes.width:
-            inside = [o - low for o in offsets]
-            found = window_loads(inside, lanes.width, buffer.dtype.itemsize) if load.guard is None else []
-            made = ""
-            for first, lanes_of in found:
-                one = vector_at(low + first, lanes.width)
-                made = shuffle(made or one, one, lanes.width, lanes_of)
-            return made
-        parts = [vector_at(offsets[start], run) for start in range(0, len(offsets), run)]
-        while len(parts) > 1:
-            parts = [shuffle(a, b, run, range(2 * run)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-            run *= 2
-        return parts[0]
-
-    def with_last(self, made: str, buffer: Buffer, last: Index) -> str:
-        """A vector whose last lane is loaded: a broadcast under a mask, since wide vectors have no insertion."""
-        assert self.lanes is not None
-        type_, width = memory_type(buffer.dtype), self.lanes.width
-        one = self.w.load(self.pointer(buffer), f"load {type_}, ptr {self.address(buffer, last)}")
-        every = self.widen(Result(one, 1), type_).text
-        mask = ", ".join(["i1 false"] * (width - 1) + ["i1 true"])
-        wide = vector(type_, width)
-        return self.w.pure(f"select <{width} x i1> <{mask}>, {wide} {every}, {wide} {made}")
+        return StridedLoad(
+            w=self.w,
+            buffer=self.pointer(buffer),
+            address=lambda offset: self.address(buffer, fixed + offset),
+            type_=memory_type(buffer.dtype),
+            itemsize=buffer.dtype.itemsize,
+            extent=buffer.size,
+            place=self.unrolled(fixed) if every_second(offsets) else fixed,
+            offsets=offsets,
+            read=read,
+            width=lanes.width,
+            guarded=load.guard is not None,
+        ).emit()
 
     def read_one(self, load: Load, guard: Result | None) -> Result:
         """A load that is uniform across lanes; if its guard does not hold, it reads the first element."""
@@ -360,10 +303,7 @@ class ValueEmitter:
             return value
         if not value.text.startswith("%"):
             return Result(splat(value.text, type_, width), width)
-        wide = vector(type_, width)
-        one = self.w.pure(f"insertelement {wide} poison, {type_} {value.text}, i64 0")
-        zeros = f"<{width} x i32> zeroinitializer"
-        return Result(self.w.pure(f"shufflevector {wide} {one}, {wide} poison, {zeros}"), width)
+        return Result(self.w.broadcast(value.text, type_, width), width)
 
     # Indices
 

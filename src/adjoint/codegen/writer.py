@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import field
 from typing import Any
 
+from adjoint.codegen.types import vector
 from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Writer"]
@@ -73,6 +74,12 @@ class Writer:
         loads = self._loads[-1]
         for key in [k for k in loads if k[0] == buffer]:
             del loads[key]
+
+    def broadcast(self, value: str, type_: str, lanes: int) -> str:
+        """A vector with all lanes equal to a value in a register."""
+        wide = vector(type_, lanes)
+        one = self.pure(f"insertelement {wide} poison, {type_} {value}, i64 0")
+        return self.pure(f"shufflevector {wide} {one}, {wide} poison, <{lanes} x i32> zeroinitializer")
 
     def intrinsic(self, name: str, result: str, types: list[str], args: list[str]) -> str:
         """Add a call of an LLVM intrinsic without side effects, and return its name."""
