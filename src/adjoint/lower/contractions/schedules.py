@@ -147,12 +147,14 @@ def _best(context: Context, group: Group, c: Contraction) -> Plan:
         return inner_product if _prefers_inner_products(context, group, c) else gemm
     if winograd is not None and winograd.cycles < min(gemm.cycles, split_k_cycles):
         return winograd
-    split_or_gemm: Plan = split_k if split_k is not None and split_k_cycles < gemm.cycles else gemm
-    if inner_product is None:
-        return split_or_gemm
-    if inner_product.cycles:
-        return inner_product if inner_product.cycles < min(gemm.cycles, split_k_cycles) else split_or_gemm
-    return split_or_gemm if split_k is not None or _is_efficient(target, c, gemm) else inner_product
+    if inner_product is not None and inner_product.cycles:
+        if inner_product.cycles < min(gemm.cycles, split_k_cycles):
+            return inner_product
+        inner_product = None
+    # Where an inner product is possible, a result is so small that parts of several images keep more threads busy.
+    if split_k is not None and ((inner_product is not None and len(c.k) > 2) or split_k_cycles < gemm.cycles):
+        return split_k
+    return gemm if inner_product is None or split_k is not None or _is_efficient(target, c, gemm) else inner_product
 
 
 def _is_efficient(target: Target, c: Contraction, plan: GemmLike) -> bool:
