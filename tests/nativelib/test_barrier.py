@@ -205,7 +205,7 @@ ATOMIC = re.compile(r"atomic|cmpxchg|fence|@barrier|@hold|@let_go|@sleep_while|@
 
 def test_one_thread_runs_no_atomic_instruction():
     """By the text: what `run` and the step do where there is one thread, and that several do otherwise."""
-    _, step = emit_modules(finish_program(lower_function(module_of("mlp")["step"], host())), host())
+    *_, step = emit_modules(finish_program(lower_function(module_of("mlp")["step"], host())), host())
     whole = blocks(step, "adjoint.step")
     assert any(ATOMIC.search(line) for lines in whole.values() for line in lines)
     alone = reached(whole, "br i1 %many,")

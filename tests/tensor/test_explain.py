@@ -7,17 +7,17 @@ import pytest
 
 from adjoint import optim
 from adjoint.errors import AdjointWarning
-from adjoint.tensor.explain import Compilations, explain_recompiles
+from adjoint.tensor.explain import Compilations, explain_recompiles, log
 from tests.tensor.making import leaf, plain
 
 
 def reason(program, first, second):
     """Why the second program was compiled."""
     program(*first).elements()
-    before = len(explain_recompiles())
+    before = log.count
     program(*second).elements()
-    (found,) = explain_recompiles()[before:]
-    return found
+    assert log.count == before + 1
+    return explain_recompiles()[-1]
 
 
 def test_a_shape_that_changes():

@@ -156,7 +156,7 @@ def test_leaving_a_loop_ends_the_workers():
 def test_batches_as_they_are_ready():
     class Uneven(Images):
         def __getitem__(self, index):
-            multiprocessing.Event().wait(0.03 if index == 0 else 0)
+            multiprocessing.Event().wait(0.3 if index == 0 else 0)
             return index
 
     batches = DataLoader(Uneven(), None, num_workers=2, prefetch_factor=3, in_order=False)
