@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 
 import adjoint as torch
-import adjoint.nn.functional as functional
 from adjoint import Function, IRModule, SetupTrainer, TensorType, Trainer, Value, ops, param
 from adjoint.losses import CrossEntropyLoss, Loss, MSELoss
-from adjoint.nn.functional.recurrent import recurrent_layer
 from adjoint.optim import SGD, Adam, AdamW, Optimizer
 
 MODES = ("step", "objects", "jit")
@@ -167,24 +165,22 @@ def _named(name: str) -> str:
 
 
 class TensorOps:
-    """The operators of workloads, on tensors."""
-
-    linear = staticmethod(lambda x, w, b: torch.matmul(x, w) if b is None else torch.addmm(b, x, w))
-    relu = staticmethod(functional.relu)
-    gelu = staticmethod(functional.gelu)
-    add = staticmethod(torch.add)
-    reshape = staticmethod(torch.reshape)
-    transpose = staticmethod(torch.permute)
-    conv = staticmethod(functional.conv2d)
+    """The operators of workloads, on tensors, which are imported with it: the first step of a graph needs none."""
 
     def __init__(self, params: Mapping[str, Any], states: Mapping[str, Any]) -> None:
         self.params, self.states = params, states
+        functional = torch.nn.functional
+        self.relu, self.gelu, self.conv = functional.relu, functional.gelu, functional.conv2d
+        self.add, self.reshape, self.transpose = torch.add, torch.reshape, torch.permute
+
+    def linear(self, x: Any, w: Any, b: Any) -> Any:
+        return torch.matmul(x, w) if b is None else torch.addmm(b, x, w)
 
     def head(self, x: Any, table: Any) -> Any:
-        return functional.linear(x, table)
+        return torch.nn.functional.linear(x, table)
 
     def maxpool2(self, x: Any) -> Any:
-        return functional.max_pool2d(x, 2)
+        return torch.nn.functional.max_pool2d(x, 2)
 
     def avgpool(self, x: Any) -> Any:
         return x.mean((2, 3))
@@ -194,22 +190,24 @@ class TensorOps:
 
     def batchnorm(self, x: Any, name: str) -> Any:
         running = self.states[f"{name}.mean"], self.states[f"{name}.var"]
-        return functional.batch_norm(x, *running, self.params[f"{name}.g"], self.params[f"{name}.b"], training=True)
+        return torch.nn.functional.batch_norm(
+            x, *running, self.params[f"{name}.g"], self.params[f"{name}.b"], training=True
+        )
 
     def embed(self, table: Any, ids: Any) -> Any:
-        return functional.embedding(ids, table)
+        return torch.nn.functional.embedding(ids, table)
 
     def pos(self, table: Any, ids: Any) -> Any:  # noqa: ARG002
         return table
 
     def layernorm(self, x: Any, g: Any) -> Any:
-        return functional.layer_norm(x, g.shape, g)
+        return torch.nn.functional.layer_norm(x, g.shape, g)
 
     def attention(self, q: Any, k: Any, v: Any) -> Any:
-        return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     def full_attention(self, q: Any, k: Any, v: Any) -> Any:
-        return functional.scaled_dot_product_attention(q, k, v)
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v)
 
     def split3(self, x: Any) -> Any:
         return x.chunk(3, -1)
@@ -222,9 +220,9 @@ class TensorOps:
 
     def lstm(self, x: Any, wi: Any, wh: Any, b: Any) -> Any:
         zeros = torch.zeros(len(x), len(wh))
-        return recurrent_layer("lstm", x.transpose(0, 1), (zeros, zeros), wi.T, wh.T, b, torch.zeros_like(b))[
-            0
-        ].transpose(0, 1)
+        return torch.nn.functional.recurrent.recurrent_layer(
+            "lstm", x.transpose(0, 1), (zeros, zeros), wi.T, wh.T, b, torch.zeros_like(b)
+        )[0].transpose(0, 1)
 
 
 def _bound_optimizer(settings: Mapping[str, Any], params: list[Any]) -> Any:
@@ -240,7 +238,7 @@ def _of_tensors(w: Any, mode: str, threads: int) -> tuple[Callable[..., Any], Ca
     states = {name: torch.tensor(array) for name, array in w.states.items()}
     optimizer = _bound_optimizer(w.opt, list(params.values()))
     kind, reduction = w.loss.split("_")
-    criterion = functional.cross_entropy if kind == "ce" else functional.mse_loss
+    criterion = torch.nn.functional.cross_entropy if kind == "ce" else torch.nn.functional.mse_loss
 
     def train(x: Any, y: Any) -> Any:
         optimizer.zero_grad()
