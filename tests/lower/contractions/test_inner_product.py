@@ -44,6 +44,12 @@ def plan_of(function, target=AVX512):
     return made.plan
 
 
+def agrees_with_the_reference(function, level):
+    rng = np.random.default_rng(len(function.params[0].shape))
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+
+
 def test_rows_of_an_image_are_shared_by_the_rows_of_a_window():
     function = weight_gradient(4, 32, 40, 3)
     plan = plan_of(function)
@@ -123,10 +129,7 @@ CASES = [
 
 @pytest.mark.parametrize(("case", "level"), shared_among_levels(CASES), ids=str)
 def test_gradients_agree_with_the_reference(level, case):
-    function = weight_gradient(*case)
-    rng = np.random.default_rng(case[2])
-    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
-    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+    agrees_with_the_reference(weight_gradient(*case), level)
 
 
 #: Batch, channels, size, outputs, stride of 1x1 convolutions.
@@ -135,10 +138,7 @@ POINTWISE = [(7, 5, 16, 33, 1), (3, 7, 12, 9, 2), (9, 2, 8, 70, 1), (5, 3, 9, 21
 
 @pytest.mark.parametrize(("case", "level"), shared_among_levels(POINTWISE), ids=str)
 def test_gradients_of_pointwise_weights_agree_with_the_reference(level, case):
-    function = pointwise_gradient(*case)
-    rng = np.random.default_rng(case[2])
-    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
-    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+    agrees_with_the_reference(pointwise_gradient(*case), level)
 
 
 def test_gradients_of_pointwise_weights_give_the_same_bits_at_any_width_and_number_of_threads():
@@ -200,10 +200,7 @@ NARROW = [(7, 1800, 301), (301, 1801, 7), (93, 882, 9), (10, 1505, 42), (458, 11
 
 @pytest.mark.parametrize(("case", "level"), shared_among_levels(NARROW), ids=str)
 def test_narrow_products_agree_with_the_reference(level, case):
-    function = product(*case, transpose_b=True)
-    rng = np.random.default_rng(case[2])
-    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
-    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+    agrees_with_the_reference(product(*case, transpose_b=True), level)
 
 
 def test_narrow_products_give_the_same_bits_at_any_width_and_number_of_threads():
