@@ -93,9 +93,9 @@ def emit_modules(
     elsewhere: dict[str, str] = {}
     before, limit = 0, float(_FIRST_MODULE)
     for kernel, same in zip(program.kernels, structures(program.kernels), strict=True):
-        if sum(map(len, here.values())) > limit:
+        if (length := sum(map(len, here.values()))) > limit:
             yield _module(target, attributes, [*declarations.values(), *here.values()])
-            before += sum(map(len, here.values()))
+            before += length
             limit = min(max(_FIRST_MODULE, _GROWTH * before), _LONGEST_MODULE)
             elsewhere.update((name, _declaration(text)) for name, text in here.items())
             declarations, here = {}, {}

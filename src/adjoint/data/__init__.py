@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from adjoint.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from adjoint.data import datasets, samplers, sources, text, transforms, vision
     from adjoint.data.arrays import ArrayBatches, ArrayDataset
     from adjoint.data.batching import Rows, batches
     from adjoint.data.builtin import DATASETS, BuiltinDataset, load_dataset
@@ -45,6 +46,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "adjoint.data": ("datasets", "samplers", "sources", "text", "transforms", "vision"),
             "adjoint.data.arrays": (
                 "ArrayBatches",
                 "ArrayDataset",
@@ -129,10 +131,16 @@ __all__ = [
     "WeightedRandomSampler",
     "batches",
     "cifar10",
+    "datasets",
     "fashion_mnist",
     "load_dataset",
     "mnist",
     "read_images",
     "read_text",
+    "samplers",
+    "sources",
+    "text",
     "text_corpus",
+    "transforms",
+    "vision",
 ]

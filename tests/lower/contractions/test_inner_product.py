@@ -90,6 +90,7 @@ def test_the_rows_of_an_image_are_split_only_if_there_are_few_channels():
     assert plan_of(weight_gradient(1, 168, 72, 3, stride=2)).parts == 1
     assert plan_of(weight_gradient(1, 4, 401, 3, stride=2)).parts > 1
     assert plan_of(weight_gradient(6, 168, 72, 3, stride=2)).parts == 6
+    assert plan_of(pointwise_gradient(10, 16, 59, 3)).parts == 10
 
 
 def test_the_next_image_is_prefetched_once_where_the_load_units_have_room():

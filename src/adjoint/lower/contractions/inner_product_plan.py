@@ -204,7 +204,8 @@ def _cycles(c: Contraction, products: float, packed: str) -> float:
 def _parts(c: Contraction, along: Var, image_rows: int) -> int:
     """Splits of the outermost summed axis, from shapes alone: they decide the order of additions.
 
-    Those of a single image have enough rows for windows to share what they read.
+    Those of a single image have enough rows for windows to share what they read, and there are only as many as threads
+    need: planes of channels follow each other in memory already.
     """
     few = (
         c.rows * prod(v.extent for v in (*c.batch, c.n) if not c.left.index.coefficient(v))
@@ -215,8 +216,10 @@ def _parts(c: Contraction, along: Var, image_rows: int) -> int:
         return 1
     most = costs.MAX_PARTIAL_BYTES // (prod(v.extent for v in c.axes) * c.dtype.itemsize)
     if len(c.k) == 2:
+        most = min(most, c.k[0].extent // image_rows)
+    if len(c.k) == 2 and c.left.index.coefficient(c.k[0]) == along.extent:
         planes = prod(v.extent for v in c.axes if c.left.index.coefficient(v))
-        most = min(most, c.k[0].extent // image_rows, ceil(costs.units(costs.MODEL) / planes))
+        most = min(most, ceil(costs.units(costs.MODEL) / planes))
     return max(divisors(c.k[0].extent, min(max(most, 1), costs.MAX_INNER_PARTS)))
 
 
