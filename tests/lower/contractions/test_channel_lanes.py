@@ -8,12 +8,13 @@ import pytest
 
 from adjoint import costs, ops
 from adjoint.compiler import compile
-from adjoint.ir import Function, param
+from adjoint.ir import Function, apply, param
 from adjoint.kernel.index import Var
 from adjoint.lower.contractions import channel_lanes_plan, schedules
 from adjoint.lower.contractions.channel_lanes_plan import ChannelLanesPlan, plan_channel_lanes
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.program import contractions_of
+from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.pipeline import after_graph_passes, lower_function, value_names
 from tests.hardware import shared_among_levels
 from tests.lower.contractions.test_contractions import AVX512, OPTIONS, agrees_with_gradients
@@ -162,3 +163,15 @@ def test_some_groups_of_rows_fit_every_tile(extents):
     rows = tuple(Var(f"r{n}", extent) for n, extent in enumerate(extents))
     for tile in itertools.product(*(range(1, min(extent, 30) + 1, 7) for extent in extents)):
         assert list(channel_lanes_plan._groups(rows, tile)), tile
+
+
+def test_a_panel_of_one_image_stays_in_the_first_level_cache():
+    """Gradients of weights sum over the pixels of an image: 196 steps of four vectors would be 50 KB."""
+    x, ct = param("x", (64, 256, 14, 14)), param("ct", (64, 256, 14, 14))
+    function = Function("dw", (x, ct), (apply(Conv2dWeightGradient((1, 1), (0, 0), (1, 1), 1, (1, 1)), x, ct),))
+    function = after_graph_passes(function)
+    context, planned = contractions_of(function, AVX512, value_names(function))
+    (made,) = planned.values()
+    plan = plan_channel_lanes(context, made.contraction)
+    assert plan is not None
+    assert 196 * plan.width * 4 <= costs.l1_bytes(AVX512)

@@ -1,18 +1,21 @@
 """Split-K and M-blocked contractions: what is planned so, and the results at every vector width."""
 
+from math import prod
+
 import numpy as np
 import pytest
 
-from adjoint import ops
+from adjoint import costs, ops
 from adjoint.codegen.targets import target_for
 from adjoint.codegen.transpose import match_transpose
 from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import Function, apply, param
 from adjoint.kernel.ir import For, walk
 from adjoint.lower.contractions import schedules
-from adjoint.lower.contractions.split_k_plan import plan_split_k
+from adjoint.lower.contractions.split_k_plan import SplitKPlan, plan_split_k
+from adjoint.lower.program import contractions_of
 from adjoint.ops.convolution import Conv2dWeightGradient
-from adjoint.pipeline import lower_function
+from adjoint.pipeline import after_graph_passes, lower_function, value_names
 from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph
 from tests.hardware import needs, shared_among_levels
@@ -25,6 +28,12 @@ def weight_gradient(batch, channels, out, size, window, stride=1, dilation=1):
     x, ct = param("x", (batch, channels, size, size)), param("ct", (batch, out, result, result))
     op = Conv2dWeightGradient((stride,) * 2, (0, 0), (dilation,) * 2, 1, (window, window))
     return Function("dw", (x, ct), (apply(op, x, ct),))
+
+
+def planned_gradient(*args, **kwargs):
+    """The context and the planned contractions of such a gradient."""
+    function = after_graph_passes(weight_gradient(*args, **kwargs))
+    return contractions_of(function, AVX512, value_names(function))
 
 
 def gradients_agree(level, batch, channels, out, size, window, stride, padding, dilation=1, groups=1):
@@ -59,6 +68,29 @@ def test_blocks_divide_what_is_summed_and_fit_a_first_level_cache():
     extents = (8 // plan.parts, 64, 64)
     assert all(e % b == 0 for e, b in zip(extents, plan.blocks, strict=True))
     assert np.prod(plan.blocks) * plan.width * 4 <= 32 * 1024
+
+
+def test_a_prime_extent_is_divided_into_blocks_of_equal_size_but_the_last():
+    """Rows of 17 pixels: one of them would be a block of its own, and sums would be fetched every 17 steps."""
+    function = weight_gradient(4, 90, 80, 33, 1, stride=2)
+    plan = plan_split_k(AVX512, contraction_of(function))
+    assert plan is not None
+    assert plan.divided == 1
+    images, rows, pixels = plan.blocks
+    assert (images, pixels) == (1, 17)
+    assert 2 <= rows < 17
+    assert prod(plan.blocks) * plan.width * 4 <= costs.l1_bytes(AVX512)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function, options=OPTIONS)(*arrays), function, *arrays)
+
+
+def test_large_gradients_that_every_panel_reads_again_do_not_run_as_a_gemm():
+    """A GEMM packs them, and reads them from memory for each panel of columns; split-K prefetches what it reads."""
+    context, planned = planned_gradient(32, 256, 512, 28, 1, stride=2)
+    (made,) = planned.values()
+    assert made.contraction.left.buffer.nbytes > costs.l3_block_bytes(context.target)
+    assert isinstance(made.plan, SplitKPlan)
 
 
 def test_few_channels_leave_lanes_idle_and_run_otherwise():

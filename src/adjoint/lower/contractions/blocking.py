@@ -9,8 +9,10 @@ from math import ceil
 from adjoint import costs
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.loops import divisors
 
 __all__ = [
+    "block_size",
     "l2_panels",
     "panel_steps",
     "row_groups",
@@ -19,6 +21,13 @@ __all__ = [
     "tiles_per_panel",
     "updated_panels",
 ]
+
+
+def block_size(extent: int, room: int) -> int:
+    """Steps of a block: a divisor of the extent, unless that would be less than half of what there is room for."""
+    most = max(min(extent, room), 1)
+    divisor = max(divisors(extent, most))
+    return divisor if 2 * divisor >= most else ceil(extent / ceil(extent / most))
 
 
 def tile_lanes(target: Target, c: Contraction) -> int:

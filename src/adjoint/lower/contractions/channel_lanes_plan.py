@@ -10,11 +10,11 @@ from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context
+from adjoint.lower.contractions.blocking import block_size
 from adjoint.lower.contractions.borders import Border, Image, borders_of, image_of, padded_operands, padding_cycles
 from adjoint.lower.contractions.contraction import Contraction, transposed_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, packing_cycles
 from adjoint.lower.contractions.split_k_tile import TileReads, best_tile
-from adjoint.lower.loops import divisors
 
 __all__ = ["ChannelLanesPlan", "plan_channel_lanes"]
 
@@ -129,10 +129,11 @@ def plan_channel_lanes(context: Context, c: Contraction) -> ChannelLanesPlan | N
     if c.n not in rows or any(not c.right.index.coefficient(v) for v in rows):
         return None
     # Gradients of weights sum over images; a panel of one image must stay in the first-level cache.
-    if prod(v.extent for v in c.k[1:]) * target.vector_bytes > costs.l1_bytes(target):
+    most = costs.l1_bytes(target) // (prod(v.extent for v in c.k[1:]) * target.vector_bytes)
+    if not most:
         return None
     planner = _Planner(context, c, rows, batch)
-    best = planner.plan(costs.CHANNEL_LANES_VECTORS)
+    best = planner.plan(min(most, costs.CHANNEL_LANES_VECTORS))
     if best.units >= costs.least_units(target):
         return best
     # Narrower panels are more units.
@@ -169,7 +170,7 @@ class _Planner:
             tiles = prod(ceil(v.extent / t) for v, t in zip(rows, tile, strict=True))
             sweep += tiles * costs.STEP_CYCLES / c.k[-1].extent
         room = costs.l1_bytes(target) // (prod(v.extent for v in c.k[1:]) * vectors * lanes * itemsize)
-        block = _block(c.k[0].extent, room)
+        block = block_size(c.k[0].extent, room)
         plan = ChannelLanesPlan(c, rows, self.batch, tile, vectors, lanes, 0, 1, block, borders, 0.0)
         found = (replace(plan, shared=shared, share=share) for shared, share in _groups(rows, tile))
         image = image_of(self.context, c.right, rows, c.k) if c.right.dtype == c.dtype else None
@@ -183,13 +184,6 @@ class _Planner:
         source = replace(c, right=Load(image.buffer, flatten(image.at, image.shape)))
         saved = padding_cycles(self.context, c.right)
         return replace(plan, contraction=source, borders=image.borders, cycles=max(cycles - saved, 1.0))
-
-
-def _block(extent: int, room: int) -> int:
-    """Steps of a block: a divisor of the extent, unless that would be less than half of what there is room for."""
-    most = max(min(extent, room), 1)
-    divisor = max(d for d in divisors(extent) if d <= most)
-    return divisor if 2 * divisor >= most else ceil(extent / ceil(extent / most))
 
 
 def _groups(rows: tuple[Var, ...], tile: tuple[int, ...]) -> Iterator[tuple[int, int]]:
@@ -214,8 +208,11 @@ def _cycles(target: Target, plan: ChannelLanesPlan, sweep: float) -> float:
     weights = batches * plan.panels * plan.width * c.depth
     compute = batches * plan.panels * sweep * c.depth
     # Each group reads all panels, and each panel reads the part of the image, from where they stay meanwhile.
-    near, far = target.l2_bytes_per_cycle, costs.L3_BYTES_PER_CYCLE
-    moved = plan.groups * weights * itemsize / (near if weights * itemsize <= costs.l2_block_bytes(target) else far)
+    copied = weights * itemsize
+    moved = plan.groups * copied / costs.copy_bytes_per_cycle(target, copied)
+    # Images that do not stay in the second-level cache do in the third, unless there are very many in a unit.
+    near, room = target.l2_bytes_per_cycle, costs.l3_block_bytes(target)
+    far = costs.L3_BYTES_PER_CYCLE if plan.read_bytes <= room else costs.FAR_BYTES_PER_CYCLE
     moved += plan.units * plan.read_bytes / (near if plan.stays(target) else far)
     vectors, blocks = batches * points * ceil(c.rows / lanes), ceil(c.k[0].extent / plan.block)
     sums = plan.share * prod(v.extent for v in plan.rows[plan.shared + 1 :]) * plan.width * itemsize
@@ -223,8 +220,8 @@ def _cycles(target: Target, plan: ChannelLanesPlan, sweep: float) -> float:
     run = transposed_run(c.left, c.k, [v.extent for v in c.k])
     packing = costs.transpose_cycles(lanes, run.stride) if run.steps >= lanes else costs.GATHER_CYCLES
     # The copy of the weights is written to a cache, or beyond it, and read again.
-    copied = 2 * itemsize / (near if weights * itemsize <= costs.l2_block_bytes(target) else costs.FAR_BYTES_PER_CYCLE)
-    before = costs.PACKING_CYCLES + weights * (packing + packing_cycles(c.left, lanes) + copied)
+    there_and_back = 2 * copied / (near if copied <= costs.l2_block_bytes(target) else costs.FAR_BYTES_PER_CYCLE)
+    before = costs.PACKING_CYCLES + weights * (packing + packing_cycles(c.left, lanes)) + there_and_back
     before += beforehand_cycles(target, c.right)
     stores = vectors * costs.CHANNEL_LANES_STORE_CYCLES
     idle = costs.idle(target, plan.units)

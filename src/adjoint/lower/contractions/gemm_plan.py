@@ -30,7 +30,7 @@ from adjoint.lower.contractions.blocking import (
 )
 from adjoint.lower.contractions.borders import Border
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.tile_cost import IN_PLACE, Form, Tile, cost_model, ranked_tiles
+from adjoint.lower.contractions.tile_cost import IN_PLACE, Form, Tile, cost_model, ranked_tiles, whole_cycles
 from adjoint.lower.contractions.traffic import Order, reads_of
 
 __all__ = [
@@ -217,6 +217,9 @@ def _plan(target: Target, c: Contraction, tile: Tile, form: Form, order: Order, 
     convert_left, convert_right = cost_model(target, c, 0, form).converts(tile)
     if not _is_plain(c):
         form = _conflict_free(target, c, tile, form, convert_left, convert_right)
+        cycles += _far_cycles(target, c, width)
+        if form.left == "whole":
+            cycles += whole_cycles(target, c, c.left, c.m)
     return GemmPlan(
         contraction=c,
         tile=tile,
@@ -232,6 +235,16 @@ def _plan(target: Target, c: Contraction, tile: Tile, form: Form, order: Order, 
         l2_panels=l2_panels(target, c.rows, c.columns, c.depth, c.right.dtype.itemsize, width),
         cycles=cycles,
     )
+
+
+def _far_cycles(target: Target, c: Contraction, width: int) -> float:
+    """Cycles to read a left operand from memory again for every panel of columns; products hide half of that.
+
+    Only where nothing else walks the right operand, and not for a plain product, whose `Traffic` is estimated.
+    """
+    if c.left.buffer.nbytes <= costs.l3_block_bytes(target) or any(not c.left.index.coefficient(v) for v in c.batch):
+        return 0.0
+    return (ceil(c.columns / width) - 1) * c.left.buffer.nbytes / costs.FAR_BYTES_PER_CYCLE / 2
 
 
 def _conflict_free(

@@ -19,8 +19,9 @@ of the outermost summed axis; a second kernel adds the partial sums of the split
 epilogue. Where there are enough panels, row groups may replace splits (`m_blocked`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from math import ceil, prod
 
@@ -146,56 +147,50 @@ class SplitKBuilder:
         """So many columns in whole vectors: lanes past the end add zeros, which is cheaper than masking their sums."""
         return ceil(columns / self.plan.lanes) * self.plan.lanes
 
-    def block_loops(self, first: int = 0, many: int = 0) -> tuple[list[Var], dict[Var, Index]]:
-        """Loops over the blocks of a split, and the coordinates at which a block starts.
-
-        Along the outermost axis, there are `many` blocks from `first` on; by default all.
-        """
+    def block_loops(self) -> tuple[list[Var], dict[Var, Index]]:
+        """Loops over the blocks of a split, all of one size, and the coordinates at which a block starts."""
         plan, c = self.plan, self.c
-        numbers = [v.extent // b for v, b in zip(c.k, plan.blocks, strict=True)]
-        numbers[0] = many or c.k[0].extent // plan.parts // plan.blocks[0]
-        names = [v.name.replace("r", "k") for v in c.k]
-        iterations = [Var(f"{name}b", number) for name, number in zip(names, numbers, strict=True)]
-        start = {v: as_index(t) * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
-        return iterations, {**start, c.k[0]: start[c.k[0]] + first}
+        iterations = [_numbers(v, steps // b) for v, steps, b in zip(c.k, plan.steps, plan.blocks, strict=True)]
+        return iterations, {v: as_index(t) * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
 
     def _unit(self, at: Place, columns: int, first: Index) -> tuple[Stmt, ...]:
         here = unravel(self.plan.batch, at.part % self.plan.batches)
         panel, other = (Load(e.buffer, e.index.substitute(here)) for e in (self.plan.panel, self.plan.other))
         one = replace(self, plan=replace(self.plan, panel=panel, other=other))
-        return one._products(at, columns, first)
+        return (self.clear(columns, at), *one._blocks(at, columns, first))
 
-    def _products(self, at: Place, columns: int, first: Index) -> tuple[Stmt, ...]:
-        """A unit, for whose point of the batch the operands are."""
-        plan, width = self.plan, self._whole(columns)
-        _, _, counts = packed_steps(plan.panel, self.c.k, plan.blocks, plan.windows)
-        own = Panel(Buffer("panel", self.c.dtype, prod(counts) * width, "scratch"), as_index(0), width)
-        out = [self.clear(columns, at)]
-        for begin, many, size in pieces(self.c.k[0].extent // plan.parts, plan.blocks[0]):
-            some = replace(self, plan=replace(plan, blocks=(size, *plan.blocks[1:])))
-            out += some._blocks(own, at, columns, first, some.block_loops(begin, many))
-        return tuple(out)
+    def _blocks(self, at: Place, columns: int, first: Index) -> tuple[Stmt, ...]:
+        """Pack and multiply all blocks of a unit, of equal size but the last along the axis that they divide."""
+        plan, c, divided = self.plan, self.c, self.plan.divided
+        whole = plan.blocks[divided]
+        outer = [_numbers(v, steps) for v, steps in zip(c.k[:divided], plan.steps, strict=False)]
+        axes = [*outer, _numbers(c.k[divided], ceil(plan.steps[divided] / whole))]
+        _, _, counts = packed_steps(plan.panel, c.k, plan.blocks, plan.windows)
+        width, out = self._whole(columns), list[Stmt]()
+        own = Panel(Buffer("panel", c.dtype, prod(counts) * width, "scratch"), as_index(0), width)
+        for begin, many, size in pieces(plan.steps[divided], whole):
+            iteration = _numbers(c.k[divided], many)
+            number = {t: as_index(t) for t in outer} | {axes[-1]: as_index(iteration) + begin // whole}
+            following = unravel(axes, (ravel(axes, number) + 1) % prod(t.extent for t in axes))
+            ahead = self._prefetch_regions(self._start(at, axes, following), at, (columns, first))
+            hints = partial(spread_prefetches, ahead)
+            start = self._start(at, axes, number)
+            sizes = (*plan.blocks[:divided], size, *plan.blocks[divided + 1 :])
+            some = replace(self, plan=replace(plan, blocks=sizes))
+            block = (*some.pack(own, columns, first, start), *some.multiply(own, columns, start, at, hints))
+            out += nest([iteration], block)
+        return nest(outer, tuple(out))
 
-    def _blocks(
-        self, own: Panel, at: Place, columns: int, first: Index, loops: tuple[list[Var], dict[Var, Index]]
-    ) -> tuple[Stmt, ...]:
-        """Pack and multiply all blocks of one size."""
-        c, (iterations, start) = self.c, loops
-        start[c.k[0]] = start[c.k[0]] + at.part // self.plan.batches * (c.k[0].extent // self.plan.parts)
-        ahead = self._prefetch_regions(iterations, at, (columns, first))
-        block = (
-            *self.pack(own, columns, first, start),
-            *self.multiply(own, columns, start, at, lambda n, count: spread_prefetches(ahead, n, count)),
-        )
-        return nest(iterations, block)
-
-    def _prefetch_regions(self, iterations: list[Var], at: Place, panel: tuple[int, Index]) -> list[Region]:
-        """What the next block of both operands covers."""
+    def _start(self, at: Place, axes: Sequence[Var], number: Mapping[Var, Index]) -> dict[Var, Index]:
+        """The coordinates at which a block starts, from its number along the divided axis and those around it."""
         plan, c = self.plan, self.c
-        number = ravel(iterations, {t: as_index(t) for t in iterations}) + 1
-        following = unravel(iterations, number % prod(t.extent for t in iterations))
-        start = {v: following[t] * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
-        start[c.k[0]] = start[c.k[0]] + at.part // plan.batches * (c.k[0].extent // plan.parts)
+        start = {v: as_index(0) for v in c.k}
+        start |= {v: number[t] * size for v, t, size in zip(c.k, axes, plan.blocks, strict=False)}
+        return start | {c.k[0]: start[c.k[0]] + at.part // plan.batches * plan.steps[0]}
+
+    def _prefetch_regions(self, start: dict[Var, Index], at: Place, panel: tuple[int, Index]) -> list[Region]:
+        """What a block of both operands covers."""
+        plan, c = self.plan, self.c
         outer = plan.rows[0]
         corner = {**{v: as_index(0) for v in c.axes}, **start, outer: at.row}
         steps = dict(zip(c.k, plan.blocks, strict=True))
@@ -312,3 +307,8 @@ class SplitKBuilder:
         walk = (*blocks, *steps)
         hint = prefetch(ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
         return nest(blocks, (*sweep("fetch"), *nest(steps, (*hint, *sweep("fma"))), *sweep("put")))
+
+
+def _numbers(axis: Var, many: int) -> Var:
+    """A loop over so many blocks of a summed axis."""
+    return Var(f"{axis.name.replace('r', 'k')}b", many)

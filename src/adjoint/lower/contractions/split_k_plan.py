@@ -14,6 +14,7 @@ from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Buffer, Load
 from adjoint.kernel.target import Target
 from adjoint.lazy_dataclass import dataclass
+from adjoint.lower.contractions.blocking import block_size
 from adjoint.lower.contractions.borders import Border, borders_of
 from adjoint.lower.contractions.contraction import Contraction, contiguous_run, transposed_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, element_cycles, packing_cycles
@@ -49,8 +50,8 @@ class SplitKPlan:
     vectors, lanes : int
         Vectors of a panel, and lanes of a vector.
     blocks : tuple of int
-        Block size of each summed axis; a divisor of the axis, or of a split of it. Along the outermost one, a shorter
-        block may remain, unless `m_blocked`.
+        Block size of each summed axis: one step of the axes outside the one that is `divided`, all steps of those
+        inside it. Along that one, a shorter block may remain, unless `m_blocked` or where there are `windows`.
     parts : int
         Splits of the outermost summed axis; a divisor of it.
     groups : int
@@ -110,6 +111,17 @@ class SplitKPlan:
     def panels(self) -> int:
         """Panels along the lanes' axis; the last may be narrower."""
         return ceil(self.lane.extent / self.width)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Steps of each summed axis in a split."""
+        first, *others = (v.extent for v in self.contraction.k)
+        return (first // self.parts, *others)
+
+    @property
+    def divided(self) -> int:
+        """The number of the summed axis that blocks divide."""
+        return _divided(self.steps, self.blocks)
 
     def __str__(self) -> str:
         return "split_k"
@@ -206,10 +218,11 @@ class _Planner:
             groups = split_factor(tiles, missing, missing * 2)
         extents = (c.k[0].extent // parts, *(v.extent for v in c.k[1:]))
         blocks = self._blocks(extents, vectors * lanes * itemsize)
-        if not m_blocked and not self.windows and blocks[1:] == extents[1:]:
-            # Blocks of equal size but the last, where divisors are far smaller than the cache (prime extents).
-            most = max(costs.l1_bytes(target) // (vectors * lanes * itemsize * prod(extents[1:])), 1)
-            blocks = (ceil(extents[0] / ceil(extents[0] / most)), *blocks[1:])
+        if not m_blocked and not self.windows:
+            divided = _divided(extents, blocks)
+            inside = vectors * lanes * itemsize * prod(extents[divided + 1 :])
+            size = block_size(extents[divided], costs.l1_bytes(target) // inside)
+            blocks = (*blocks[:divided], size, *blocks[divided + 1 :])
         run = transposed_run(panel, c.k, blocks)
         packing = costs.transpose_cycles(lanes, run.stride) if run.steps >= lanes else costs.GATHER_CYCLES
         extent = batches * self.lane.extent
@@ -329,3 +342,8 @@ def split_factor(extent: int, wanted: float, allowed: float) -> int:
     """The smallest divisor of the extent that is at least `wanted`, or else the largest that is `allowed`."""
     possible = [d for d in divisors(extent) if d <= allowed or d == 1]
     return next((d for d in possible if d >= wanted), possible[-1])
+
+
+def _divided(steps: Sequence[int], blocks: Sequence[int]) -> int:
+    """The outermost summed axis of which blocks have all steps of the axes inside."""
+    return max((n for n, (many, size) in enumerate(zip(steps, blocks, strict=True)) if n and size != many), default=0)

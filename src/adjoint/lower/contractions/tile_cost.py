@@ -7,6 +7,8 @@ from math import ceil, inf, prod
 from typing import Literal, NamedTuple
 
 from adjoint import costs
+from adjoint.kernel.index import Var
+from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.blocking import (
@@ -28,6 +30,7 @@ __all__ = [
     "Tile",
     "cost_model",
     "ranked_tiles",
+    "whole_cycles",
 ]
 
 
@@ -120,7 +123,8 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         shared=shared and costs.is_shared(2.0 * c.rows * c.columns * c.depth * c.batches, 0.0, target),
         packed=packed,
         updates=updates,
-        before=_whole_cycles(target, c, form, rate),
+        before=(whole_cycles(target, c, c.left, c.m) if form.left == "whole" else 0.0)
+        + (whole_cycles(target, c, c.right, c.n, rate) if form.right == "whole" else 0.0),
         stores=_store_cycles(target, c, form),
         # Inside a unit, operands are in its cache.
         traffic=(traffic := _traffic(target, c, form, lanes, streams) if shared else None),
@@ -137,20 +141,15 @@ def _traffic(target: Target, c: Contraction, form: Form, lanes: int, streams: in
     return Traffic(target, left, right, *packed, lanes, c.dtype.itemsize, streams, form.right == "updates")
 
 
-def _whole_cycles(target: Target, c: Contraction, form: Form, rate: float) -> float:
-    """Cycles to pack operands as wholes: to copy each element, and to write and read the copy."""
-    cycles = 0.0
-    for load, own, packed in ((c.left, c.m, form.left), (c.right, c.n, form.right)):
-        if packed == "whole":
-            batch = prod(v.extent for v in c.batch if load.index.coefficient(v))
-            elements = batch * c.depth * (own.extent if own is not None else 1)
-            each = rate
-            if load is c.left:
-                beside = c.m is not None and load.index.coefficient(c.m) == 1
-                each = costs.copy_cycles(tile_lanes(target, c)) * 2 if beside else costs.GATHER_CYCLES
-            moved = 2 * c.dtype.itemsize / costs.copy_bytes_per_cycle(target, elements * c.dtype.itemsize)
-            cycles += costs.PACKING_CYCLES + elements * (each + moved)
-    return cycles
+def whole_cycles(target: Target, c: Contraction, load: Load, own: Var | None, rate: float | None = None) -> float:
+    """Cycles to pack an operand as a whole: to copy each element, at a `rate` of the right operand, there and back."""
+    batch = prod(v.extent for v in c.batch if load.index.coefficient(v))
+    elements = batch * c.depth * (own.extent if own is not None else 1)
+    if rate is None:
+        beside = own is not None and load.index.coefficient(own) == 1
+        rate = costs.copy_cycles(tile_lanes(target, c)) * 2 if beside else costs.GATHER_CYCLES
+    moved = 2 * c.dtype.itemsize / costs.copy_bytes_per_cycle(target, elements * c.dtype.itemsize)
+    return costs.PACKING_CYCLES + elements * (rate + moved)
 
 
 def _store_cycles(target: Target, c: Contraction, form: Form) -> float:
