@@ -1,6 +1,7 @@
 """Index algebra against Python's integers."""
 
 import itertools
+from math import prod
 
 import pytest
 from hypothesis import given
@@ -75,6 +76,20 @@ def test_flatten_undoes_unflatten(shape):
     for extent in shape:
         size *= extent
     flat = as_index(Var("f", size))
+    assert flatten(unflatten(flat, shape), shape) == flat
+
+
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=4), st.data())
+def test_the_flat_position_in_a_share_is_found_again(shape, data):
+    """Units share a tensor in runs of vectors, whatever its axes: square images of 73x73 in shares of 148 rows."""
+    size = prod(shape)
+    share = data.draw(st.sampled_from([d for d in range(1, size + 1) if size % d == 0]))
+    lanes = data.draw(st.sampled_from([n for n in (1, 2, 4) if n <= share]))
+    flat = (
+        as_index(Var("u", size // share)) * share
+        + as_index(Var("v", share // lanes)) * lanes
+        + as_index(Var("l", lanes))
+    )
     assert flatten(unflatten(flat, shape), shape) == flat
 
 

@@ -220,13 +220,13 @@ class Index:
     def __floordiv__(self, by: int) -> Index:
         if by == 1:
             return self
-        if self.constant == 0 and len(self.terms) == 1:
-            ((atom, c),) = self.terms
-            if c == 1 and isinstance(atom, Quotient):
-                return atom.of // (atom.by * by)
         whole, rest = self._split(by)
         if rest.low >= 0 and rest.high < by:
             return whole
+        if rest.constant == 0 and len(rest.terms) == 1:
+            ((atom, c),) = rest.terms
+            if c == 1 and isinstance(atom, Quotient):
+                return whole + atom.of // (atom.by * by)
         common, many, _ = rest._cancel(by)
         if common > 1:
             return whole + many // (by // common)
