@@ -93,6 +93,13 @@ def test_the_flat_position_in_a_share_is_found_again(shape, data):
     assert flatten(unflatten(flat, shape), shape) == flat
 
 
+def test_axes_of_one_element_outside_leave_no_remainder():
+    """Columns of a sum over the batch whose axis is kept: loops over whole vectors reach beyond the last column."""
+    unit, lane = Var("u", 39), Var("l", 32)
+    flat = as_index(unit) * 32 + as_index(lane)
+    assert unflatten(flat, (1, 1, 1241)) == (as_index(0), as_index(0), flat)
+
+
 def test_quotients_within_range_vanish():
     i, j = Var("i", 5), Var("j", 12)
     index = as_index(i) * 12 + as_index(j)

@@ -329,9 +329,10 @@ def unflatten(flat: Index, shape: Sequence[int]) -> tuple[Index, ...]:
     if 0 in shape:  # an empty tensor: no position exists, and the code for it never runs
         return (as_index(0),) * len(shape)
     out: list[Index] = []
+    outermost = next((axis for axis, extent in enumerate(shape) if extent != 1), 0)
     for axis in range(len(shape) - 1, -1, -1):
         # The outermost axis needs no remainder, because flat is within the tensor.
-        inside = flat % shape[axis] if axis else flat
+        inside = flat % shape[axis] if axis > outermost else flat
         out.append(inside if shape[axis] != 1 else as_index(0))
         flat = flat // shape[axis]
     return tuple(reversed(out))
