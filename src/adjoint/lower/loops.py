@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from adjoint.kernel.index import Index, Var, as_index, unflatten
 from adjoint.kernel.ir import Coordinate, Expr, For, Load, Stmt, Store, When, postorder, walk
+from adjoint.kernel.rewrite import rewritten
 
 __all__ = [
     "collapse_axes",
@@ -130,7 +131,13 @@ def tiled(piece: Index, extent: int, tile: int, body: Callable[[int, Index], tup
     if not rest:
         return body(tile, piece * tile)
     edge = body(rest, as_index(many * tile))
-    return (When(piece, 0, many, body(tile, piece * tile), edge),) if many else edge
+    if not many:
+        return edge
+    # No whole tile reaches the end of the axis, so remainders vanish if the number of the tile is known to be whole.
+    whole = Var("whole", many)
+    statements = body(tile, as_index(whole) * tile)
+    statements = rewritten(statements, lambda index: index.substitute({whole: piece}))
+    return (When(piece, 0, many, statements, edge),)
 
 
 def pieces(extent: int, tile: int) -> list[tuple[int, int, int]]:

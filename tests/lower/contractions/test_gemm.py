@@ -9,8 +9,10 @@ from adjoint import costs, ops
 from adjoint.codegen.targets import target_for
 from adjoint.compiler import compile
 from adjoint.ir import Function, param
+from adjoint.kernel.index import Remainder
 from adjoint.lower.contractions import gemm_plan
 from adjoint.lower.contractions.gemm_plan import plan_gemm
+from adjoint.lower.loops import indices_of
 from adjoint.pipeline import lower_function
 from tests.closeness import agrees_with_graph, close_to_product
 from tests.hardware import levels, needs, shared_among_levels
@@ -182,3 +184,11 @@ def test_updated_sums_have_the_bits_of_those_in_registers(monkeypatch, case, lev
     for threads in (1, 3):
         made = compile(function, level, replace(OPTIONS, threads=threads))(*arrays)
         np.testing.assert_array_equal(made, expected)
+
+
+def test_a_bias_of_columns_that_fill_no_whole_tiles_is_read_in_vectors():
+    """A product of sequences is one of all their positions; its columns are found again by a remainder."""
+    x, w, b = param("x", (6, 21, 64)), param("w", (64, 332)), param("b", (332,))
+    (kernel,) = lower_function(Function("f", (x, w, b), (ops.matmul(x, w) + b,)), AVX512).kernels
+    read = [i for i in indices_of(kernel.body) for atom, _ in i.terms if isinstance(atom, Remainder) and atom.by == 332]
+    assert not read
