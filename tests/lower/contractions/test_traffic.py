@@ -62,6 +62,16 @@ def test_only_an_operand_with_one_summed_axis_is_a_matrix():
     assert reads_of(load, m, (k, t)) is None
 
 
+def test_rows_of_sequences_are_read_like_those_of_a_matrix():
+    """Gradients of an LSTM's input weight sum over positions, by time in one operand and by sequence in the other."""
+    width, batch, time = Var("m", 302), Var("b", 56), Var("t", 16)
+    buffer = Buffer("x", np.dtype(np.float32), 302 * 56 * 16, "external")
+    by_sequence = Load(buffer, as_index(batch) * 4832 + as_index(time) * 302 + as_index(width))
+    by_time = Load(buffer, as_index(time) * 16912 + as_index(batch) * 302 + as_index(width))
+    expected = Reads(4, 1208, 302, 896, 4, buffer.nbytes)
+    assert reads_of(by_sequence, width, (batch, time)) == reads_of(by_time, width, (batch, time)) == expected
+
+
 def test_rows_in_memory_are_read_at_its_bandwidth_only_where_they_stream():
     """Panels go down k: each step reaches another page, which nothing has prefetched."""
     far = Reads(across=4, along=12384, extent=3096, depth=4000, itemsize=4, nbytes=50 << 20)

@@ -157,6 +157,11 @@ def gemm_plans(target: Target, c: Contraction, streams: int, most: int | None = 
 
 def _is_plain(c: Contraction) -> bool:
     """Whether the operands are matrices, each with one axis of the result at most and the summed axis."""
+    return len(c.k) == 1 and _are_rows(c)
+
+
+def _are_rows(c: Contraction) -> bool:
+    """Whether the operands are matrices, or rows of several summed axes."""
     return reads_of(c.left, c.m, c.k) is not None and reads_of(c.right, c.n, c.k) is not None
 
 
@@ -276,13 +281,12 @@ def _conflict_free(
 def _should_pack(target: Target, c: Contraction, streams: int) -> bool:
     """Whether to pack the right operand panel by panel: lanes are far apart, or packing is the cheapest way to read it.
 
-    That may be so for an operand of 16 bits, which packing converts, and for lanes that are every second element, which
-    take shuffles.
+    That may be so for rows in memory, and for lanes that are every second element, which take shuffles.
     """
     if not c.vector_loadable:
         return True
     strided = c.right.index.coefficient(c.n) == 2
-    if not strided and (len(c.k) != 1 or c.right.dtype == c.dtype):
+    if not strided and not _are_rows(c):
         return False
     in_place, packed = (cost_model(target, c, streams, Form(right=how)).cheapest()[0] for how in ("in place", "panels"))
     return packed < in_place * (costs.PACKED_SHUFFLES if strided else 1.0)

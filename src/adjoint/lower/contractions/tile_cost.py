@@ -128,12 +128,13 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         stores=_store_cycles(target, c, form),
         # Inside a unit, operands are in its cache.
         traffic=(traffic := _traffic(target, c, form, lanes, streams) if shared else None),
+        blocked=len(c.k) == 1,
         near=traffic is not None,
     )
 
 
 def _traffic(target: Target, c: Contraction, form: Form, lanes: int, streams: int) -> Traffic | None:
-    """The traffic of a plain product's operands; None for contractions of more axes."""
+    """The traffic of the operands of a product of matrices, or of their rows; None for other contractions."""
     left, right = reads_of(c.left, c.m, c.k), reads_of(c.right, c.n, c.k)
     if left is None or right is None:
         return None
@@ -207,6 +208,8 @@ class CostModel:
         Extra cycles per vector of the result.
     traffic : Traffic or None
         Where the operands of a plain product come from.
+    blocked : bool
+        Whether panels are packed in blocks of k.
     near : bool
         Whether, without `traffic`, lines of the right operand come from the first-level cache however many there are.
     """
@@ -233,6 +236,7 @@ class CostModel:
     before: float
     stores: float
     traffic: Traffic | None
+    blocked: bool
     near: bool
 
     def tiles(self) -> Iterator[Tile]:
@@ -293,7 +297,7 @@ class CostModel:
         if self.traffic is None:
             return 0.0, 0.0, 0.0
         width = tile.vectors * self.lanes * self.itemsize
-        block = panel_steps(self.target, self.rows, self.depth, width, wide) if self.packed else 0
+        block = panel_steps(self.target, self.rows, self.depth, width, wide) if self.packed and self.blocked else 0
         pages, lines = self.traffic.step_cycles(tile.rows, tile.vectors, order, block)
         result = self.rows * self.columns * self.itemsize
         spilled = 2 * result * (ceil(self.depth / block) - 1) / self.target.l2_bytes_per_cycle if block else 0.0

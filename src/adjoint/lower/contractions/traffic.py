@@ -6,7 +6,7 @@ al., "Analytical modeling is enough for high-performance BLIS", 2016).
 """
 
 from collections.abc import Sequence
-from math import ceil, gcd
+from math import ceil, gcd, prod
 from typing import Literal, NamedTuple
 
 from adjoint import costs
@@ -155,15 +155,21 @@ class Reads:
 
 
 def reads_of(load: Load, own: Var | None, k: Sequence[Var]) -> Reads | None:
-    """How an operand is read that walks one axis of the result, or none, and one summed axis; None of any other."""
-    if len(k) != 1:
-        return None
-    across = load.index.coefficient(own) if own is not None else 0
-    along = load.index.coefficient(k[0])
-    if across is None or along is None:
-        return None
+    """How an operand is read that walks one axis of the result, or none, and one summed axis; None of most others.
+
+    Of several summed axes, steps may go to other rows (the positions of sequences, by time or by sequence); what counts
+    is the distance of the closest rows.
+    """
     size, extent = load.dtype.itemsize, own.extent if own is not None else 1
-    return Reads(abs(across) * size, abs(along) * size, extent, k[0].extent, size, load.buffer.nbytes)
+    across = load.index.coefficient(own) if own is not None else 0
+    steps = [load.index.coefficient(v) for v in k]
+    if not k or across is None or None in steps:
+        return None
+    along = min(abs(step or 0) for step in steps)
+    if len(k) > 1 and (not across or along < abs(across) * extent):
+        return None
+    depth = prod(v.extent for v in k)
+    return Reads(abs(across) * size, along * size, extent, depth, size, load.buffer.nbytes)
 
 
 @dataclass(frozen=True, slots=True)
