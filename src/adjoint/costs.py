@@ -387,6 +387,9 @@ MIN_TILE_FILL = 1 / 4
 MAX_TILE_EXTENT = 32
 #: Bytes of partial sums beyond which k is not split further: they are written, read and added.
 MAX_PARTIAL_BYTES = 2 << 20
+#: Most row groups in place of one, for the sake of even shares for all cores, and how much longer than that the largest
+#: share may take (Zen 4: 7 units on two cores 1.2 times as long as 14; 21 as long as 42, which read more).
+MOST_ROW_GROUPS, EVEN_ENOUGH = 4, 1.06
 #: Row groups must reduce memory traffic to this fraction (Zen 5).
 MAX_TRAFFIC = 0.6
 #: Factor on the estimated cycles of the fastest tile up to which others count as equally fast.

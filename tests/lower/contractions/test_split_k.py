@@ -216,3 +216,12 @@ def test_of_equal_tiles_one_reads_few_lines():
     plan = plan_split_k(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, w, stride=2),))))
     assert plan is not None
     assert plan.tile == (1, 1, 14)
+
+
+def test_few_panels_are_divided_evenly_among_cores():
+    """Seven panels of channels would be four units for one core and three for the other."""
+    function = weight_gradient(2, 48, 217, 38, 7)
+    plan = plan_split_k(AVX512, contraction_of(function))
+    assert plan is not None
+    assert plan.panels * plan.parts == 7
+    assert costs.imbalance(AVX512, plan.units) == 1

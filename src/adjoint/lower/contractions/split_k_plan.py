@@ -214,8 +214,7 @@ class _Planner:
             wanted, allowed = costs.units(target) / all_panels, costs.MAX_PARTIAL_BYTES / traffic.made
             parts = 1 if m_blocked else split_factor(c.k[0].extent, wanted, allowed)
         if not m_blocked:
-            missing = costs.least_units(target) / (all_panels * parts)
-            groups = split_factor(tiles, missing, missing * 2)
+            groups = self._row_groups(tiles, all_panels * parts)
         extents = (c.k[0].extent // parts, *(v.extent for v in c.k[1:]))
         blocks = self._blocks(extents, vectors * lanes * itemsize)
         if not m_blocked and not self.windows:
@@ -257,6 +256,20 @@ class _Planner:
             windows=self.windows,
             cycles=cycles,
         )
+
+    def _row_groups(self, tiles: int, units: int) -> int:
+        """Row groups that keep cores busy, and busy alike: each packs its panels anew, which takes a share of the time.
+
+        `units` are those of one row group.
+        """
+        target, missing = self.target, costs.least_units(self.target) / units
+        fewest = split_factor(tiles, missing, missing * 2)
+        if costs.imbalance(target, units * fewest) <= costs.EVEN_ENOUGH:
+            return fewest
+        lanes = target.lanes(self.c.dtype)
+        packing = self.vectors * lanes * costs.transpose_cycles(lanes) / self.sweep
+        possible = [d for d in divisors(tiles) if fewest <= d <= costs.MOST_ROW_GROUPS * fewest]
+        return min(possible, key=lambda d: (1 + d * packing) * costs.imbalance(target, units * d))
 
     def _blocks(self, extents: tuple[int, ...], step_bytes: int) -> tuple[int, ...]:
         """The blocks of k for which a panel stays in the first-level cache; in the second, if taps read it many times.
