@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from adjoint.collector import collector_paused
 from adjoint.missing import missing_name
 
 __all__ = ["lazy_names"]
@@ -45,7 +46,9 @@ def lazy_names(
         home = home_of.get(name)
         if home is None:
             raise missing_name(package, name, namespace["__all__"])
-        found = import_module(f"{package}.{name}") if home == package else getattr(import_module(home), name)
+        # Definitions are never garbage: collections would take a seventh of the time.
+        with collector_paused():
+            found = import_module(f"{package}.{name}") if home == package else getattr(import_module(home), name)
         namespace[name] = found
         return found
 
