@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "missing": {"errors"},
     "paths": {"errors"},
     # Packages whose names are loaded on first access.
-    "lazy_names": {"missing"},
+    "lazy_names": {"collector", "missing"},
     # Random numbers of the host, by key and counter, for generators and datasets.
     "philox": set(),
     # Planning numbers, as functions of the target.

@@ -10,6 +10,7 @@ many columns as have their sums in the first-level cache, and a few steps of k a
 
 from collections.abc import Callable
 from dataclasses import field, replace
+from functools import partial
 from math import ceil, prod
 
 from adjoint import costs
@@ -37,6 +38,7 @@ from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.gemm_prefetch import GemmPrefetch, PrefetchSlots, TileOrigin, slots_of
 from adjoint.lower.contractions.loop_order import loop_order, packed_order
 from adjoint.lower.contractions.packing import pack_columns, pack_left, pack_panel
+from adjoint.lower.contractions.turned_results import is_turned, turned_results
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, tiled, unravel, vector_runs
 
@@ -129,7 +131,7 @@ class GemmBuilder:
         def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
             def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
                 prefetch = hints.in_place((rows, columns), origin, unit, inside)
-                return self.tile((rows, columns), row, column, at, self._store_point(at), prefetch)
+                return self.tile((rows, columns), row, column, at, None, prefetch)
 
             return tiled(panel, self.c.columns, self.plan.columns, tile)
 
@@ -142,12 +144,13 @@ class GemmBuilder:
         row: Index,
         column: Index,
         at: dict[Var, Index],
-        end: Point,
+        end: Point | None,
         prefetch: PrefetchSlots | None = None,
     ) -> tuple[Stmt, ...]:
-        """A tile of so many rows and columns from operands in place; `end` says what happens to its sums.
+        """A tile of so many rows and columns from operands in place.
 
-        `prefetch` accompanies the loop over k.
+        `end` says what happens to its sums, None that they go through the epilogue. `prefetch` accompanies the loop
+        over k.
         """
         rows, columns = size
         acc = self._registers(rows, columns)
@@ -155,7 +158,11 @@ class GemmBuilder:
         return (
             *self._unrolled_tile(acc, rows, columns, row, column, self._clear, whole=True),
             *self._multiply(acc, rows, columns, row, column, at, everything, prefetch),
-            *self._unrolled_tile(acc, rows, columns, row, column, end),
+            *(
+                self._unrolled_tile(acc, rows, columns, row, column, end)
+                if end
+                else self._stored(acc, size, row, column, at)
+            ),
         )
 
     def updated_kernel(self) -> Kernel:
@@ -230,7 +237,8 @@ class GemmBuilder:
                     acc = self._registers(rows, own)
                     keep = self._spilled(spilled, first_row, column, width)
                     begin = self._clear if first else keep(store=False)
-                    end = self._store_point(at) if last else keep(store=True)
+                    spill = self._unrolled_tile(acc, rows, own, row, here, keep(store=True), whole=True)
+                    end = self._stored(acc, (rows, own), row, here, at) if last else spill
                     iteration = as_index(beside) * per_group + (row - first_row) // plan.tile.rows
                     tiles = per_group * plan.wide
                     if last:
@@ -245,7 +253,7 @@ class GemmBuilder:
                     return (
                         *self._unrolled_tile(acc, rows, own, row, here, begin, whole=True),
                         *self._multiply(acc, rows, own, row, here, at, block, prefetch),
-                        *self._unrolled_tile(acc, rows, own, row, here, end, whole=not last),
+                        *end,
                     )
 
                 packing = pack_panel(plan, at, panel_memory, column, columns, width, start, extent if split else 0)
@@ -405,6 +413,18 @@ class GemmBuilder:
         above = (place.coefficient(self.neighbour) or 0) * (self.plan.tile.stack - 1) * border.row_stride
         first = place.substitute({self.neighbour: as_index(0)})
         return (When(border.coordinate(first, k[border.step]), -above, border.extent, body),)
+
+    def _stored(
+        self, acc: Buffer, size: tuple[int, int], row: Index, column: Index, at: dict[Var, Index]
+    ) -> tuple[Stmt, ...]:
+        """The sums of a tile of so many rows and columns go through the epilogue."""
+        rows, columns = size
+        turnable = self.plan.form.swapped and self.plan.tile.stack == 1 and rows == self.c.rows
+        if turnable and is_turned(self.c, self.group.shape):
+            store = partial(self._epilogue, at)
+            if turned := turned_results(acc, rows, columns, column, self.plan.lanes, store):
+                return turned
+        return self._unrolled_tile(acc, rows, columns, row, column, self._store_point(at))
 
     def _store_point(self, at: dict[Var, Index]) -> Point:
         return lambda acc, spot, m, n: self._epilogue(at, m, n, Load(acc, spot))

@@ -21,7 +21,14 @@ from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops
 
-__all__ = ["PartialSums", "TransposingEpilogue", "row_blocks", "split_k_reduction_kernel", "sum_of"]
+__all__ = [
+    "PartialSums",
+    "TransposingEpilogue",
+    "row_blocks",
+    "split_k_reduction_kernel",
+    "sum_of",
+    "transpose_squares",
+]
 
 #: The totals at some points of the result, as ``(coordinates, value)`` pairs: from the coordinates on the axes that the
 #: partial sums are stored with, the panel, and the column in it.
@@ -124,7 +131,7 @@ class TransposingEpilogue:
             return (made,)
 
         statements = (
-            *_transpose(totals, start, pitch, transposed, size, columns, lanes),
+            *transpose_squares(totals, start, pitch, transposed, size, columns, lanes),
             *nest([lane_at, *([block] if apart else [])], vector_loops(inner if apart else size, lanes, store)),
         )
         return statements, work
@@ -149,10 +156,10 @@ def row_blocks(extent: int, inner: int) -> list[int]:
     return [d for d in range(extent, 0, -1) if extent % d == 0 and (d == 1 or d * inner <= costs.REDUCTION_ROWS)]
 
 
-def _transpose(
+def transpose_squares(
     source: Buffer, start: Index, pitch: int, to: Buffer, rows: int, columns: int, lanes: int
 ) -> tuple[Stmt, ...]:
-    """Rows become columns, in whole squares as far as they go."""
+    """Rows of a `source`, `pitch` elements apart from `start` on, become columns, in squares as far as they go."""
     across = columns // lanes * lanes if lanes > 1 else 0
     out: list[Stmt] = []
 
