@@ -42,7 +42,7 @@ MAY_IMPORT = {
     # A loss is a module, and is recorded when it is called with tensors.
     "losses": GRAPHS | {"modules", "tensor"},
     # An optimizer bound to parameters records its update.
-    "optim": GRAPHS | {"missing", "modules", "tensor"},
+    "optim": GRAPHS | {"lazy_names", "missing", "modules", "tensor"},
     # Coordinates of elements, as the index expressions of kernels, say where the batch axis is.
     "transforms": GRAPHS | {"costs", "kernel"},
     "models": GRAPHS,

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import adjoint
-from adjoint import data
+from adjoint import data, optim
 from adjoint.lazy_names import lazy_names
 
-PACKAGES = [adjoint, data]
+PACKAGES = [adjoint, data, optim]
 
 
 def for_type_checkers(package):

@@ -9,7 +9,7 @@ import numpy as np
 
 from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import check_range
-from adjoint.optim.chain import Chain
+from adjoint.optim.chaining import Chain
 from adjoint.optim.scaling import (
     add_decayed_weights,
     checked_betas,

@@ -9,7 +9,7 @@ import numpy as np
 
 from adjoint.ir import DTYPES, TensorType
 from adjoint.optim.base import StateSpec, check_range
-from adjoint.optim.chain import Chain
+from adjoint.optim.chaining import Chain
 from adjoint.optim.scaling import (
     add_decayed_weights,
     checked_betas,

@@ -7,7 +7,7 @@ from adjoint.errors import TypeRuleError, kind_of
 from adjoint.ir import TensorType, Value
 from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import Optimizer, StateSpec, Values, check_params
-from adjoint.optim.chain import with_names
+from adjoint.optim.chaining import with_names
 from adjoint.optim.transform import Which, require_selected, selector
 
 __all__ = ["partition"]

@@ -10,7 +10,7 @@ from adjoint.errors import InvalidValueError
 from adjoint.ir import TensorType, Value
 from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import StateSpec, Values, check_range, hyper_dtype
-from adjoint.optim.chain import Chain
+from adjoint.optim.chaining import Chain
 from adjoint.optim.descent import step_spec
 from adjoint.optim.direction import Direction
 from adjoint.optim.scaling import negate

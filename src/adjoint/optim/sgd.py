@@ -8,7 +8,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError
 from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import check_range
-from adjoint.optim.chain import Chain
+from adjoint.optim.chaining import Chain
 from adjoint.optim.scaling import add_decayed_weights, negate, scale_by_learning_rate, trace
 from adjoint.optim.transform import Transform
 

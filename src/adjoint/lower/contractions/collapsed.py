@@ -26,11 +26,11 @@ from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.context import Context, finish_kernel, store_result
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.gemm import GemmBuilder
 from adjoint.lower.contractions.gemm_plan import GemmPlan, gemm_plan_of
 from adjoint.lower.contractions.gemm_prefetch import PrefetchSlots
 from adjoint.lower.contractions.packing import pack_left
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.contractions.register_tile import RegisterTile
 from adjoint.lower.contractions.tile_cost import IN_PLACE, ranked_tiles
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, tiled, unravel, vector_loops
@@ -197,7 +197,7 @@ class _Builder:
         gemm, (rows, high) = self.plan.gemm, size
         columns = self.plan.columns(high)
         panel = Var("panel", ceil(columns / gemm.columns))
-        builder = GemmBuilder(self.context, self.group, gemm, Var("s", 1))
+        builder = RegisterTile(self.context, self.group, gemm, Var("s", 1))
 
         def keep(acc: Buffer, spot: Index, m: Index, n: Index) -> Store:
             return Store(((sums, (m - row) * width + n, Load(acc, spot)),))

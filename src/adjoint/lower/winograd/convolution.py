@@ -26,10 +26,10 @@ from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
 from adjoint.lower.contractions.blocking import tile_lanes
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.gemm import GemmBuilder
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.gemm_prefetch import PrefetchSlots, far_accesses
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.contractions.register_tile import RegisterTile
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, vector_loops
 from adjoint.lower.reductions.two_stage import FirstStage
@@ -212,7 +212,7 @@ class _Builder:
         small = product.contraction(target, count, self.weights, base, plan.tile.rows)
         own = GemmPlan(small, plan.tile, tile_lanes(target, small))
         neighbour = Var("s", stack)
-        tiles = GemmBuilder(self.context, self.group, own, neighbour)
+        tiles = RegisterTile(self.context, self.group, own, neighbour)
         batch: dict[Var, Index] = {}
         iterations: list[Var] = []
         for line in small.batch:

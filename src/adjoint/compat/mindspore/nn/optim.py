@@ -16,7 +16,7 @@ from adjoint.lazy_dataclass import dataclass
 from adjoint.optim.base import StateSpec, Values
 from adjoint.optim.bindable import Binding
 from adjoint.optim.bound import Bound
-from adjoint.optim.chain import Chain
+from adjoint.optim.chaining import Chain
 from adjoint.optim.transform import Transform
 from adjoint.tensor.tensor import Tensor
 
