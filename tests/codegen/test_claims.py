@@ -34,7 +34,11 @@ def test_claims_are_cleared_before_the_barrier():
     text = "".join(list(emit_modules(program, host()))[1:])
     for k in program.claimed:
         barrier = max(b for b in program.barriers if b <= k)
-        assert text.index(f"ptr %mine{k} monotonic") < text.index(f"meet{barrier}:") < text.index(f"ptr %cell{k} ")
+        assert (
+            text.index(f"ptr %mine{k} monotonic")
+            < text.index(f"meet{barrier}:")
+            < text.index(f"@claim(ptr %counters{k},")
+        )
 
 
 @pytest.mark.usefixtures("any_length")

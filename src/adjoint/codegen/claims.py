@@ -47,26 +47,75 @@ class Claims:
         """Those of a program."""
         return cls(program.claim_offsets, program.scratch_bytes, {i.start: i for i in program.intervals})
 
-    def declarations(self) -> list[str]:
-        """What the code refers to."""
-        return ["declare i64 @llvm.umin.i64(i64, i64)"] if self.offsets else []
+    def definitions(self) -> list[str]:
+        """What the code of a step refers to: a function that claims the next chunk of a kernel's units.
+
+        Its arguments are the counters of the kernel, the thread and how many there are, the kernel's units, and the
+        number of shares in which the thread has found nothing left. It returns the first unit, and the one after the
+        last; both are 0 if there are none left.
+        """
+        if not self.offsets:
+            return []
+        text = f"""
+declare i64 @llvm.umin.i64(i64, i64)
+define internal {{i64, i64}} @claim(ptr %counters, i64 %thread, i64 %threads, i64 %units, ptr %turns) #1 {{
+  %fewer = icmp ult i64 %threads, {_VICTIMS}
+  %victims = select i1 %fewer, i64 %threads, i64 {_VICTIMS}
+  %before = load i64, ptr %turns
+  br label %share
+share:
+  %turn = phi i64 [ %before, %0 ], [ %next, %spent ]
+  %sum = add i64 %thread, %turn
+  %who = urem i64 %sum, %threads
+  %from = mul i64 %who, %units
+  %low = udiv i64 %from, %threads
+  %to = add i64 %from, %units
+  %high = udiv i64 %to, %threads
+  %size = sub i64 %high, %low
+  %rounded = add i64 %size, {_CHUNKS - 1}
+  %chunk = udiv i64 %rounded, {_CHUNKS}
+  %step = trunc i64 %chunk to i32
+  %at = mul i64 %who, {self.own_bytes}
+  %counter = getelementptr i8, ptr %counters, i64 %at
+  ; Look before claiming: threads that find nothing must not take the cache line from each other.
+  %seen = load atomic i32, ptr %counter monotonic, align 4
+  %seen.wide = zext i32 %seen to i64
+  %left = icmp ult i64 %seen.wide, %size
+  br i1 %left, label %take, label %spent
+take:
+  %old = atomicrmw add ptr %counter, i32 %step monotonic, align 4
+  %old.wide = zext i32 %old to i64
+  %got = icmp ult i64 %old.wide, %size
+  br i1 %got, label %found, label %spent
+found:
+  store i64 %turn, ptr %turns
+  %start = add i64 %low, %old.wide
+  %far = add i64 %start, %chunk
+  %stop = call i64 @llvm.umin.i64(i64 %far, i64 %high)
+  %begun = insertvalue {{i64, i64}} zeroinitializer, i64 %start, 0
+  %range = insertvalue {{i64, i64}} %begun, i64 %stop, 1
+  ret {{i64, i64}} %range
+spent:
+  %next = add i64 %turn, 1
+  %again = icmp ult i64 %next, %victims
+  br i1 %again, label %share, label %none
+none:
+  ret {{i64, i64}} zeroinitializer
+}}"""
+        return [text]
+
+    def variables(self) -> list[str]:
+        """LLVM instructions at the start of a step."""
+        return ["  %turns = alloca i64"] if self.offsets else []
 
     def clear(self, barrier: int) -> list[str]:
         """LLVM instructions before a barrier: nothing is claimed of the kernels up to the next one."""
         lines = []
         for k in self.intervals[barrier]:
             if k in self.offsets:
-                lines += self._counter(f"%mine{k}", "%thread", k)
+                lines.append(f"  %mine{k} = getelementptr i8, ptr %own, i64 {self.offsets[k]}")
                 lines.append(f"  store atomic i32 0, ptr %mine{k} monotonic, align 4")
         return lines
-
-    def _counter(self, name: str, thread: str, k: int) -> list[str]:
-        """The address of a thread's counter for the kernel at position `k`."""
-        return [
-            f"  {name}.own = mul i64 {thread}, {self.own_bytes}",
-            f"  {name}.at = add i64 {name}.own, {self.offsets[k]}",
-            f"  {name} = getelementptr i8, ptr %own.first, i64 {name}.at",
-        ]
 
     def run(self, k: int, units: int, function: str, args: str) -> list[str]:
         """LLVM instructions that run the kernel at position `k`, given its arguments, each followed by a comma."""
@@ -76,43 +125,18 @@ class Claims:
             f"  call void @{function}({args}i64 0, i64 {units})",
             f"  br label %claimed{k}",
             f"shares{k}:",
-            f"  %fewer{k} = icmp ult i64 %threads, {_VICTIMS}",
-            f"  %victims{k} = select i1 %fewer{k}, i64 %threads, i64 {_VICTIMS}",
-            f"  br label %share{k}",
-            f"share{k}:",
-            f"  %turn{k} = phi i64 [ 0, %shares{k} ], [ %turn.next{k}, %spent{k} ]",
-            f"  %sum{k} = add i64 %thread, %turn{k}",
-            f"  %who{k} = urem i64 %sum{k}, %threads",
-            f"  %from{k} = mul i64 %who{k}, {units}",
-            f"  %low{k} = udiv i64 %from{k}, %threads",
-            f"  %to{k} = add i64 %from{k}, {units}",
-            f"  %high{k} = udiv i64 %to{k}, %threads",
-            f"  %size{k} = sub i64 %high{k}, %low{k}",
-            f"  %rounded{k} = add i64 %size{k}, {_CHUNKS - 1}",
-            f"  %chunk{k} = udiv i64 %rounded{k}, {_CHUNKS}",
-            f"  %step{k} = trunc i64 %chunk{k} to i32",
-            *self._counter(f"%cell{k}", f"%who{k}", k),
+            f"  %counters{k} = getelementptr i8, ptr %own.first, i64 {self.offsets[k]}",
+            "  store i64 0, ptr %turns",
             f"  br label %look{k}",
             f"look{k}:",
-            # Look before claiming: threads that find nothing must not take the cache line from each other.
-            f"  %seen{k} = load atomic i32, ptr %cell{k} monotonic, align 4",
-            f"  %seen.wide{k} = zext i32 %seen{k} to i64",
-            f"  %left{k} = icmp ult i64 %seen.wide{k}, %size{k}",
-            f"  br i1 %left{k}, label %claim{k}, label %spent{k}",
-            f"claim{k}:",
-            f"  %old{k} = atomicrmw add ptr %cell{k}, i32 %step{k} monotonic, align 4",
-            f"  %old.wide{k} = zext i32 %old{k} to i64",
-            f"  %got{k} = icmp ult i64 %old.wide{k}, %size{k}",
-            f"  br i1 %got{k}, label %run{k}, label %spent{k}",
+            f"  %range{k} = call {{i64, i64}} @claim(ptr %counters{k},"
+            f" i64 %thread, i64 %threads, i64 {units}, ptr %turns)",
+            f"  %start{k} = extractvalue {{i64, i64}} %range{k}, 0",
+            f"  %stop{k} = extractvalue {{i64, i64}} %range{k}, 1",
+            f"  %found{k} = icmp ult i64 %start{k}, %stop{k}",
+            f"  br i1 %found{k}, label %run{k}, label %claimed{k}",
             f"run{k}:",
-            f"  %start{k} = add i64 %low{k}, %old.wide{k}",
-            f"  %far{k} = add i64 %start{k}, %chunk{k}",
-            f"  %stop{k} = call i64 @llvm.umin.i64(i64 %far{k}, i64 %high{k})",
             f"  call void @{function}({args}i64 %start{k}, i64 %stop{k})",
             f"  br label %look{k}",
-            f"spent{k}:",
-            f"  %turn.next{k} = add i64 %turn{k}, 1",
-            f"  %again{k} = icmp ult i64 %turn.next{k}, %victims{k}",
-            f"  br i1 %again{k}, label %share{k}, label %claimed{k}",
             f"claimed{k}:",
         ]

@@ -116,7 +116,7 @@ def emit_modules(
             float_mode_text(target.triple),
             *(["declare hidden void @barrier(ptr, i64)"] if waits else []),
             *(["declare i32 @clock_gettime(i32, ptr)"] if profile else []),
-            *claims.declarations(),
+            *claims.definitions(),
             *([SCHEDULE_FUZZING_TEXT] if jitter else []),
             _step(program, function_of, claims, enter_mode(target.triple, flush_subnormals), profile, jitter),
             check,
@@ -174,6 +174,7 @@ def _step(
         "  %many = icmp ugt i64 %threads, 1",
         "  %first = icmp eq i64 %thread, 0",
         "  %following = add i64 %thread, 1",
+        *claims.variables(),
         *(["  %lap = alloca [4 x i64]"] if profile and program.regions else []),
     ]
     pointers: dict[Buffer, str] = {}
