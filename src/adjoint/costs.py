@@ -347,6 +347,9 @@ PACKED_SHUFFLES = 0.9
 SPARSE, MIN_SPARSE_USES = 4, 8
 #: Most partial sums that wait in scratch memory between blocks of k: 1 MiB of the widest type.
 MAX_SPILLED_SUMS = 128 << 10
+#: Operations of an epilogue from which it is a loop over the sums of a tile, rather than unrolled (code size): those of
+#: an exponential or error function.
+LOOPED_EPILOGUE = 20
 #: The innermost loop over the taps of a window is unrolled up to this many vector multiply-adds (code size).
 MAX_UNROLLED = 128
 #: Most vector multiply-adds of all taps of a window in two axes that are unrolled in a tile of a GEMM (code size).

@@ -10,6 +10,7 @@ from adjoint.codegen.targets import target_for
 from adjoint.compiler import compile
 from adjoint.ir import Function, param
 from adjoint.kernel.index import Remainder
+from adjoint.kernel.ir import For, Store, walk
 from adjoint.lower.contractions import gemm_plan
 from adjoint.lower.contractions.gemm_plan import plan_gemm
 from adjoint.lower.loops import indices_of
@@ -192,3 +193,31 @@ def test_a_bias_of_columns_that_fill_no_whole_tiles_is_read_in_vectors():
     (kernel,) = lower_function(Function("f", (x, w, b), (ops.matmul(x, w) + b,)), AVX512).kernels
     read = [i for i in indices_of(kernel.body) for atom, _ in i.terms if isinstance(atom, Remainder) and atom.by == 332]
     assert not read
+
+
+def with_gelu(shape, inputs, outputs, stacked=False):
+    """A product with an activation of many operations behind it; of stacks of tiles, where sums are few."""
+    if stacked:
+        x, w = param("x", shape), param("w", (outputs, inputs, 5, 5))
+        return Function("f", (x, w), (ops.gelu(ops.conv2d(x, w)),))
+    x, w, b = param("x", shape), param("w", (inputs, outputs)), param("b", (outputs,))
+    return Function("f", (x, w, b), (ops.gelu(ops.matmul(x, w) + b),))
+
+
+GELUS = [((30, 40), 40, 50, False), ((3, 7, 24), 24, 100, False), ((4, 4, 16, 16), 4, 6, True), ((5, 3), 3, 2, False)]
+
+
+@pytest.mark.parametrize(("case", "level"), shared_among_levels(GELUS), ids=str)
+def test_long_epilogues_are_loops(level, case):
+    function = with_gelu(*case)
+    unrolled = [
+        loop
+        for kernel in lower_function(function, target_for(level)).kernels
+        for loop in walk(kernel.body)
+        if isinstance(loop, For) and loop.kind == "unroll"
+    ]
+    stored = [s for loop in unrolled for s in walk(loop.body) if isinstance(s, Store)]
+    assert not [s for s in stored if s.targets[0][0].space == "external"]
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)

@@ -15,6 +15,7 @@ from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index, flatten
 from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, For, Load, Stmt, Store, When
 from adjoint.lazy_dataclass import dataclass
+from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context, store_result
 from adjoint.lower.contractions.contraction import Contraction, contiguous_run
@@ -226,7 +227,31 @@ class RegisterTile:
             store = partial(self.epilogue, at)
             if turned := turned_results(acc, rows, columns, column, self.plan.lanes, store):
                 return turned
+        after = self.epilogue(at, row, column, Const(0.0, acc.dtype))
+        if flops_of([value for _, _, value in after.targets]) >= costs.LOOPED_EPILOGUE:
+            return self._looped(acc, size, row, column, at)
         return self.unrolled_tile(acc, rows, columns, row, column, self.store_point(at))
+
+    def _looped(
+        self, acc: Buffer, size: tuple[int, int], row: Index, column: Index, at: dict[Var, Index]
+    ) -> tuple[Stmt, ...]:
+        """The sums go through the epilogue in loops, from memory: unrolled, it would be most of the kernel's code."""
+        rows, columns = size
+        lanes, width = self.plan.lanes, acc.size // (rows * self.plan.tile.stack)
+        sums = Buffer("sums", acc.dtype, acc.size, "scratch")
+
+        def spill(acc: Buffer, spot: Index, _m: Index, _n: Index) -> Store:
+            return Store(((sums, spot, Load(acc, spot)),))
+
+        i, loops = Var("i", rows), list[Stmt]()
+        for start, vectors, extent in vector_runs(columns, columns, lanes):
+            vector, lane = Var("j", vectors), Var("l", extent)
+            inside = as_index(vector) * lanes + as_index(lane) + start
+            spot = (as_index(self.neighbour) * rows + as_index(i)) * width + inside
+            body = self.epilogue(at, row + as_index(i), column + inside, Load(sums, spot))
+            loops += nest([vector], (For(lane, (body,), "vector"),))
+        spilled = self.unrolled_tile(acc, rows, columns, row, column, spill, whole=True)
+        return (*spilled, *nest([self.neighbour, i], tuple(loops)))
 
     def store_point(self, at: dict[Var, Index]) -> Point:
         """Pass a sum through the epilogue; `at` are the coordinates on the other axes."""
