@@ -347,8 +347,8 @@ PACKED_SHUFFLES = 0.9
 SPARSE, MIN_SPARSE_USES = 4, 8
 #: Most partial sums that wait in scratch memory between blocks of k: 1 MiB of the widest type.
 MAX_SPILLED_SUMS = 128 << 10
-#: Operations of an epilogue from which it is a loop over the sums of a tile, rather than unrolled (code size): those of
-#: an exponential or error function.
+#: Operations of an epilogue from which it is a loop over the sums of a tile, not unrolled (code size): GELU's is one.
+#: With 8, those of optimizers would be loops, too, which compile no faster (Zen 4).
 LOOPED_EPILOGUE = 20
 #: The innermost loop over the taps of a window is unrolled up to this many vector multiply-adds (code size).
 MAX_UNROLLED = 128
@@ -391,7 +391,7 @@ MAX_TILE_EXTENT = 32
 #: Bytes of partial sums beyond which k is not split further: they are written, read and added.
 MAX_PARTIAL_BYTES = 2 << 20
 #: Most row groups in place of one, for the sake of even shares for all cores, and how much longer than that the largest
-#: share may take (Zen 4: 7 units on two cores 1.2 times as long as 14; 21 as long as 42, which read more).
+#: share may take (Zen 4: 5 units on two cores take 1.2 times as long as 10, but 21 no longer than 42, which read more).
 MOST_ROW_GROUPS, EVEN_ENOUGH = 4, 1.06
 #: Row groups must reduce memory traffic to this fraction (Zen 5).
 MAX_TRAFFIC = 0.6

@@ -50,9 +50,9 @@ class Claims:
     def definitions(self) -> list[str]:
         """What the code of a step refers to: a function that claims the next chunk of a kernel's units.
 
-        Its arguments are the counters of the kernel, the thread and how many there are, the kernel's units, and the
-        number of shares in which the thread has found nothing left. It returns the first unit, and the one after the
-        last; both are 0 if there are none left.
+        Its arguments are the kernel's counters, the thread's number and how many there are, the kernel's units, and the
+        address of the number of shares in which the thread has found nothing left. It returns the first unit and the
+        one after the last; both are 0 if there are none left.
         """
         if not self.offsets:
             return []

@@ -49,7 +49,8 @@ def gemm_kernels(context: Context, group: Group, plan: GemmPlan) -> list[Kernel]
         packing, packed = pack_columns(context, group, plan)
         kernels.append(packing)
         plan = replace(plan, contraction=packed)
-    builder = GemmBuilder(context, group, plan, Var("s", plan.tile.stack))
+    tiles = RegisterTile(context, group, plan, Var("s", plan.tile.stack))
+    builder = GemmBuilder(context, group, plan, tiles)
     made = {"panels": builder.packed_kernel, "updates": builder.updated_kernel}
     kernels.append(made.get(plan.form.right, builder.in_place_kernel)())
     return kernels
@@ -57,25 +58,17 @@ def gemm_kernels(context: Context, group: Group, plan: GemmPlan) -> list[Kernel]
 
 @dataclass(frozen=True, slots=True)
 class GemmBuilder:
-    """Builds the loop nest of one contraction.
-
-    `neighbour` counts the tiles of a stack.
-    """
+    """Builds the loop nest of one contraction around its register tiles."""
 
     context: Context
     group: Group
     plan: GemmPlan
-    neighbour: Var
+    tiles: RegisterTile
 
     @property
     def c(self) -> Contraction:
         """The contraction."""
         return self.plan.contraction
-
-    @property
-    def tiles(self) -> RegisterTile:
-        """Its register tiles."""
-        return RegisterTile(self.context, self.group, self.plan, self.neighbour)
 
     # Without packing: a unit is a tile
 
@@ -102,7 +95,7 @@ class GemmBuilder:
             block, panel, at = place_of(number, as_index(0))
             return block * self.plan.tile.rows, panel * self.plan.columns, at
 
-        block, panel, at = place_of(as_index(unit), as_index(self.neighbour))
+        block, panel, at = place_of(as_index(unit), as_index(self.tiles.neighbour))
         # The axis of the operand that consecutive units share: row blocks, or slabs of panels.
         shared = order.index(axes[0] if self.plan.order == "rows" else axes[1])
         inside = prod(counters[v].extent for v in order[shared + 1 :])

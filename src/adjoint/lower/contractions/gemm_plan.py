@@ -245,7 +245,8 @@ def _plan(target: Target, c: Contraction, tile: Tile, form: Form, order: Order, 
 def _far_cycles(target: Target, c: Contraction, width: int) -> float:
     """Cycles to read a left operand from memory again for every panel of columns; products hide half of that.
 
-    Only where nothing else walks the right operand, and not for a plain product, whose `Traffic` is estimated.
+    Only if the operand has all axes of the batch, so that each panel reads every element once. Of a plain product,
+    `Traffic` is estimated instead.
     """
     if c.left.buffer.nbytes <= costs.l3_block_bytes(target) or any(not c.left.index.coefficient(v) for v in c.batch):
         return 0.0
@@ -281,12 +282,13 @@ def _conflict_free(
 def _should_pack(target: Target, c: Contraction, streams: int) -> bool:
     """Whether to pack the right operand panel by panel: lanes are far apart, or packing is the cheapest way to read it.
 
-    That may be so for rows in memory, and for lanes that are every second element, which take shuffles.
+    That may be so for rows in memory, for an operand of 16 bits, which packing converts, and for lanes that are every
+    second element, which take shuffles.
     """
     if not c.vector_loadable:
         return True
     strided = c.right.index.coefficient(c.n) == 2
-    if not strided and not _are_rows(c):
+    if not strided and not _are_rows(c) and (len(c.k) != 1 or c.right.dtype == c.dtype):
         return False
     in_place, packed = (cost_model(target, c, streams, Form(right=how)).cheapest()[0] for how in ("in place", "panels"))
     return packed < in_place * (costs.PACKED_SHUFFLES if strided else 1.0)

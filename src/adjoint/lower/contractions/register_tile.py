@@ -1,12 +1,14 @@
 """The register tile of a GEMM: accumulators, the loops over k that add products to them, and what follows the last one.
 
-for i in 0..rows unroll, lanes:  acc[i, lanes] = 0
-for k in steps:
-for i in 0..rows unroll, lanes:  acc[i, lanes] += left[i, k] * right[k, lanes]
-for i in 0..rows unroll, lanes:  out[i, lanes] = epilogue(acc[i, lanes])
+A step of k is a rank-1 update of the accumulators (the micro-kernel of Goto and van de Geijn)::
+
+    for i in 0..rows unroll, lanes:  acc[i, lanes] = 0
+    for k in steps:
+      for i in 0..rows unroll, lanes:  acc[i, lanes] += left[i, k] * right[k, lanes]
+    for i in 0..rows unroll, lanes:  out[i, lanes] = epilogue(acc[i, lanes])
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
 from math import prod
@@ -21,7 +23,7 @@ from adjoint.lower.context import Context, store_result
 from adjoint.lower.contractions.contraction import Contraction, contiguous_run
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.gemm_prefetch import PrefetchSlots
-from adjoint.lower.contractions.turned_results import is_turned, turned_results
+from adjoint.lower.contractions.transposed_epilogue import is_transposed, transposed_epilogue
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, vector_runs
 
@@ -29,6 +31,15 @@ __all__ = ["KBlock", "Point", "RegisterTile"]
 
 #: What a tile does at one of its points: accumulators, place in them, row and column of the result.
 Point = Callable[[Buffer, Index, Index, Index], Store]
+#: Loops around a body, outermost first.
+_Loops = Callable[[Sequence[Var], tuple[Stmt, ...]], tuple[Stmt, ...]]
+
+
+def _unrolled(vars_: Sequence[Var], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """A nest of unrolled loops."""
+    for var in reversed(vars_):
+        body = (For(var, body, "unroll"),)
+    return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +109,33 @@ class RegisterTile:
         self, acc: Buffer, rows: int, columns: int, row: Index, column: Index, point: Point, whole: bool = False
     ) -> tuple[Stmt, ...]:
         """Do something at every point of a tile, unrolled; `whole`: in full vectors even where columns end in one."""
+        return self._each_point(acc, rows, columns, row, column, point, whole, _unrolled)
+
+    def _each_point(
+        self,
+        sums: Buffer,
+        rows: int,
+        columns: int,
+        row: Index,
+        column: Index,
+        point: Point,
+        whole: bool = False,
+        loops: _Loops = nest,
+    ) -> tuple[Stmt, ...]:
+        """The same with loops of another kind, for sums that are accumulators or in memory."""
         lanes = self.plan.lanes
-        width = acc.size // (rows * self.plan.tile.stack)
+        width = sums.size // (rows * self.plan.tile.stack)
         i = Var("i", rows)
         along: list[Stmt] = []
         for start, vectors, extent in vector_runs(columns, columns, lanes):
             vector, lane = Var("j", vectors), Var("l", lanes if whole else extent)
             inside = as_index(vector) * lanes + as_index(lane) + start
             spot = (as_index(self.neighbour) * rows + as_index(i)) * width + inside
-            body = point(acc, spot, row + as_index(i), column + inside)
-            along.append(self._stacked(For(vector, (For(lane, (body,), "vector"),), "unroll")))
+            body = point(sums, spot, row + as_index(i), column + inside)
+            stacked = [self.neighbour] * (self.plan.tile.stack > 1)
+            along += loops([*stacked, vector], (For(lane, (body,), "vector"),))
         # Row by row: each element of the left operand is dead before the next is loaded.
-        return (For(i, tuple(along), "unroll"),)
-
-    def _stacked(self, loop: For) -> For:
-        """A loop over the tiles of a stack."""
-        return For(self.neighbour, (loop,), "unroll") if self.plan.tile.stack > 1 else loop
+        return loops([i], tuple(along))
 
     def clear(self, acc: Buffer, spot: Index, _m: Index, _n: Index) -> Store:
         """Start a sum."""
@@ -222,36 +244,22 @@ class RegisterTile:
     ) -> tuple[Stmt, ...]:
         """The sums of a tile of so many rows and columns go through the epilogue."""
         rows, columns = size
-        turnable = self.plan.form.swapped and self.plan.tile.stack == 1 and rows == self.c.rows
-        if turnable and is_turned(self.c, self.group.shape):
-            store = partial(self.epilogue, at)
-            if turned := turned_results(acc, rows, columns, column, self.plan.lanes, store):
-                return turned
-        after = self.epilogue(at, row, column, Const(0.0, acc.dtype))
-        if flops_of([value for _, _, value in after.targets]) >= costs.LOOPED_EPILOGUE:
-            return self._looped(acc, size, row, column, at)
-        return self.unrolled_tile(acc, rows, columns, row, column, self.store_point(at))
-
-    def _looped(
-        self, acc: Buffer, size: tuple[int, int], row: Index, column: Index, at: dict[Var, Index]
-    ) -> tuple[Stmt, ...]:
-        """The sums go through the epilogue in loops, from memory: unrolled, it would be most of the kernel's code."""
-        rows, columns = size
-        lanes, width = self.plan.lanes, acc.size // (rows * self.plan.tile.stack)
         sums = Buffer("sums", acc.dtype, acc.size, "scratch")
 
         def spill(acc: Buffer, spot: Index, _m: Index, _n: Index) -> Store:
             return Store(((sums, spot, Load(acc, spot)),))
 
-        i, loops = Var("i", rows), list[Stmt]()
-        for start, vectors, extent in vector_runs(columns, columns, lanes):
-            vector, lane = Var("j", vectors), Var("l", extent)
-            inside = as_index(vector) * lanes + as_index(lane) + start
-            spot = (as_index(self.neighbour) * rows + as_index(i)) * width + inside
-            body = self.epilogue(at, row + as_index(i), column + inside, Load(sums, spot))
-            loops += nest([vector], (For(lane, (body,), "vector"),))
         spilled = self.unrolled_tile(acc, rows, columns, row, column, spill, whole=True)
-        return (*spilled, *nest([self.neighbour, i], tuple(loops)))
+        whole = self.plan.form.swapped and self.plan.tile.stack == 1 and rows == self.c.rows
+        if whole and is_transposed(self.c, self.group.shape):
+            store = partial(self.epilogue, at)
+            if transposed := transposed_epilogue(sums, rows, columns, column, self.plan.lanes, store):
+                return (*spilled, *transposed)
+        after = self.epilogue(at, row, column, Const(0.0, acc.dtype))
+        if flops_of([value for _, _, value in after.targets]) < costs.LOOPED_EPILOGUE:
+            return self.unrolled_tile(acc, rows, columns, row, column, self.store_point(at))
+        # Unrolled, the epilogue would be most of the kernel's code.
+        return (*spilled, *self._each_point(sums, rows, columns, row, column, self.store_point(at)))
 
     def store_point(self, at: dict[Var, Index]) -> Point:
         """Pass a sum through the epilogue; `at` are the coordinates on the other axes."""
