@@ -24,6 +24,7 @@ from rich.table import Table
 
 from adjoint import costs
 from adjoint.codegen.targets import host_target
+from adjoint.lower.contractions.tile_cost import forget_tiles
 from benchmarks.regret import Measurable, contractions
 
 __all__ = ["CONSTANTS", "Known", "coordinate_search", "main"]
@@ -31,8 +32,6 @@ __all__ = ["CONSTANTS", "Known", "coordinate_search", "main"]
 #: The constants of `adjoint.costs` that choose among the schedules of a GEMM.
 CONSTANTS = (
     "EXPOSED_TRANSFERS",
-    "L3_BYTES_PER_CYCLE",
-    "L3_ROW_CYCLES",
     "FAR_ROW_CYCLES",
     "PAGE_CYCLES",
     "WALK_CYCLES",
@@ -84,10 +83,12 @@ def regret(found: Sequence[Known], values: Mapping[str, float]) -> float:
     try:
         for name, value in values.items():
             setattr(costs, name, value)
+        forget_tiles()
         return statistics.geometric_mean(one.regret() for one in found)
     finally:
         for name, value in before.items():
             setattr(costs, name, value)
+        forget_tiles()
 
 
 def coordinate_search(

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from adjoint.codegen.cores import core_of
 from adjoint.codegen.targets import host_target, target_for
-from adjoint.kernel.target import Target
+from adjoint.kernel.target import Cache, Target
 
 __all__ = ["AVX2", "AVX512", "KINDS", "SSE2", "levels", "needs", "pytest_terminal_summary", "shared_among_levels"]
 
@@ -61,9 +62,14 @@ AVX512 = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32)
 AVX2 = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16)
 SSE2 = Target("x86_64-unknown-linux-gnu", "x86-64", "", 16, 16)
 
-#: Kinds of CPUs: vectors as wide as the units, twice as wide, and of fewer and smaller registers.
+#: The caches of a Cascade Lake with 26 cores.
+MESH_CACHES = (Cache(1, 32 << 10, 8), Cache(2, 1 << 20, 16), Cache(3, 36608 << 10, 11, shared=True))
+
+#: Kinds of CPUs: vectors as wide as the units, with a slow third-level cache, twice as wide as the units, and of fewer
+#: and smaller registers.
 KINDS = {
     "avx512": AVX512,
+    "avx512 on a mesh": replace(AVX512, **core_of("cascadelake").facts, caches=MESH_CACHES),
     "avx512 on units of 256 bits": replace(AVX512, fma_units=1, load_units=1, datapath_bytes=32, cores=8),
     "avx2": AVX2,
     "sse2": SSE2,

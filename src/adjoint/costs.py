@@ -86,6 +86,9 @@ def replayed_bytes(target: Target) -> int:
     return min(max(target.caches[-1].nbytes, far_bytes(target)), 64 << 20)
 
 
+#: Lines between what steps of k read from which hardware prefetchers do not follow: nearer, they fetch all (Cascade
+#: Lake: tiles wait for rows 650 bytes apart, not for rows 350 or 500 bytes apart).
+SKIPPED_LINES = 8
 #: Streams in memory that the hardware prefetcher follows at a time (Zen 5).
 HARDWARE_STREAMS = 20
 #: Bytes of a page, which bounds hardware prefetching.
@@ -95,8 +98,9 @@ PAGE_STRIDE = PAGE_BYTES // 2
 #: Pages that the second-level translation buffer holds at least, and cycles of a step to look up a page in it; beyond,
 #: to walk the page table (Zen 5).
 TLB_PAGES, PAGE_CYCLES, WALK_CYCLES = 2048, 4.0, 18.0
-#: Bytes per cycle from the third-level cache to a core.
-L3_BYTES_PER_CYCLE = 16.0
+#: Pages that the first-level translation buffer holds: beyond, a load across two lines takes twice as long (Cascade
+#: Lake: 0.7 and 1.5 cycles more than a load of one line).
+NEAR_TLB_PAGES = 64
 #: Factor on the time to read single lines of rows from beyond the second-level cache: prefetchers fetch pairs of lines
 #: (Zen 4: tiles of four and seven rows take 1.2 to 1.3 times as long with one vector as with two or four).
 SINGLE_LINES = 1.3
@@ -105,8 +109,6 @@ EXPOSED_TRANSFERS = 0.2
 #: Cycles to write the next panel of a row, if rows are pages apart and in the second-level cache (Zen 5: 6 to 34, of
 #: which many products hide a part).
 CONFLICTING_ROW_CYCLES = 15.0
-#: Cycles to reach a row in the third-level cache that no prefetch announced (Zen 5).
-L3_ROW_CYCLES = 15.0
 #: Cycles to reach a row in memory that no prefetch announced (Zen 5).
 FAR_ROW_CYCLES = 40.0
 #: Software-prefetched runs of memory are joined if the gap between them is at most this fraction of a run.
@@ -125,10 +127,21 @@ UPDATE_STEPS, UPDATE_VECTORS, MAX_UPDATED_ROWS = 16, 2, 8
 PREFETCH_BURSTS = 2, 8
 #: Least steps of k between prefetches of a tile: shorter loops take time themselves (Zen 5).
 PREFETCH_STEPS = 8
+#: Steps after a prefetch of a tile that prefetches an operand, as many as possible (Cascade Lake: 4 and 8 take 10 and
+#: 2 % longer than 16, one each 10 %).
+PREFETCHED_STEPS = 16, 8, 4, 2
 #: Prefetch distance of the weight transform of a Winograd convolution, in units.
 WEIGHT_PREFETCH_DISTANCE = 8
 #: Most bytes of scratch memory for one thread.
 MAX_SCRATCH_BYTES = 2 << 20
+
+
+def l3_row_cycles(target: Target) -> float:
+    """Cycles to reach a row in the third-level cache that no prefetch announced, if several are on their way.
+
+    15 on Zen 5 and 23 on Cascade Lake, a third of the latency.
+    """
+    return max(15.0, target.l3_latency / 3)
 
 
 def alias_stride(target: Target) -> int:
@@ -233,6 +246,17 @@ def load_cycles(target: Target, vectors: float, broadcasts: float = 0.0) -> floa
     return loads / (0.9 * target.load_units)
 
 
+def stall_cycles(target: Target, instructions: float) -> float:
+    """Cycles per step of so many vector instructions to wait for lines in the third-level cache, without prefetches.
+
+    While a step waits, schedulers fill with the multiply-adds of the steps behind it, whose loads have started; what is
+    left of the latency is shared by those steps. An estimate that agrees with Cascade Lake: tiles of 14x2 that read a
+    transposed operand from there take 9 cycles longer per step than from panels.
+    """
+    ahead = max(target.scheduler_entries / instructions, 1.0)
+    return max(target.l3_latency - target.scheduler_entries / target.fma_units, 0.0) / ahead
+
+
 def chain_cycles(target: Target) -> float:
     """Least cycles of a step that adds to every sum once: a multiply-add's latency, and half a cycle of overhead."""
     return target.fma_latency + 0.5
@@ -265,15 +289,20 @@ CONVERT_CYCLES = 1.0
 #: Cycles to convert an element that is broadcast: a shift of an integer, or a conversion in a vector register (Sapphire
 #: Rapids).
 CONVERT_ELEMENT_CYCLES = {"bfloat16": 1.0, "float16": 2.0}
-#: Bytes per cycle that a copy beyond the second-level cache takes to get there and back: 20 GB/s at 2.5 GHz.
-FAR_BYTES_PER_CYCLE = 8.0
+#: Clock rate by which bandwidths of memory are converted to bytes per cycle.
+GIGAHERTZ = 2.5
+
+
+def far_bytes_per_cycle(target: Target) -> float:
+    """Bytes per cycle from memory to a core, and of a copy beyond the second-level cache there and back."""
+    return target.memory_gbytes / GIGAHERTZ
 
 
 def copy_bytes_per_cycle(target: Target, nbytes: int) -> float:
     """Bytes per cycle at which a copy of so many bytes is written and read again, by the cache that it stays in."""
     if nbytes <= l2_block_bytes(target):
         return target.l2_bytes_per_cycle
-    return L3_BYTES_PER_CYCLE if nbytes <= l3_block_bytes(target) else FAR_BYTES_PER_CYCLE
+    return target.l3_bytes_per_cycle if nbytes <= l3_block_bytes(target) else far_bytes_per_cycle(target)
 
 
 def conversion_cycles(target: Target, elements: int, lanes: int, nbytes: int) -> float:
@@ -282,7 +311,7 @@ def conversion_cycles(target: Target, elements: int, lanes: int, nbytes: int) ->
     `nbytes` are those of an element before and after.
     """
     near = elements * nbytes <= l2_bytes(target)
-    rate = target.l2_bytes_per_cycle if near else FAR_BYTES_PER_CYCLE
+    rate = target.l2_bytes_per_cycle if near else far_bytes_per_cycle(target)
     return elements * (copy_cycles(lanes) + CONVERT_CYCLES / lanes + nbytes / rate)
 
 
@@ -293,7 +322,11 @@ def spill_cycles(target: Target, nbytes: int) -> float:
     """Cycles to write a vector of partial sums and read it again, if so many bytes of them wait at a time (Zen 5)."""
     if nbytes <= target.l1.nbytes - l1_bytes(target):
         return 2.0
-    return 1.5 * target.vector_bytes / (target.l2_bytes_per_cycle if nbytes <= l2_bytes(target) else L3_BYTES_PER_CYCLE)
+    return (
+        1.5
+        * target.vector_bytes
+        / (target.l2_bytes_per_cycle if nbytes <= l2_bytes(target) else target.l3_bytes_per_cycle)
+    )
 
 
 # GEMM

@@ -32,6 +32,25 @@ def test_constants_are_what_they_were_after_a_regret():
     assert before == costs.TILE_CYCLES
 
 
+def test_models_choose_anew_for_other_constants():
+    """Tiles are cached by what they depend on, which constants are not part of."""
+    found = [one for one in regret.contractions("products", 30, 8, host_target()) if one.estimated().startswith("gemm")]
+
+    class Chosen:
+        def __init__(self, one):
+            self.one, self.names = one, []
+
+        def regret(self):
+            self.names.append(self.one.estimated())
+            return 1.0
+
+    chosen = [Chosen(one) for one in found]
+    for values in ({}, {"TILE_STEP_CYCLES": 50.0}, {}):
+        fit_costs.regret(chosen, values)
+    before, other, after = zip(*(one.names for one in chosen), strict=True)
+    assert before == after != other
+
+
 def test_measured_times_are_looked_up_for_what_the_models_choose(tmp_path, monkeypatch):
     monkeypatch.setattr(regret, "LEAST_FLOPS", 10**4)
     found = list(regret.contractions("products", 4, 8, host_target()))

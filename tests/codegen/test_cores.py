@@ -1,11 +1,14 @@
 """How a CPU is recognized by its features, and what follows for its speed."""
 
+from dataclasses import fields
+
 import llvmlite.binding as llvm
 import pytest
 
 from adjoint.codegen import cores
 from adjoint.codegen.cores import Core, core_of, recognize
 from adjoint.codegen.targets import host_target
+from adjoint.kernel.target import Target
 
 V3 = {"avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "cx16", "sahf"}
 SSE = {"sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "cx16", "popcnt", "sahf"}
@@ -102,3 +105,9 @@ def test_the_host_has_the_units_of_its_core():
     core: Core = core_of(host.cpu)
     found = core.fmas(host.vector_bytes), core.fma_latency, core.loads(host.vector_bytes)
     assert (host.fma_units, host.fma_latency, host.load_units) == found
+    assert {name: getattr(host, name) for name in core.facts} == dict(core.facts)
+
+
+def test_facts_of_cores_are_facts_of_targets():
+    for core in (*cores._INTEL, *cores._AMD, *cores._LEVELS, *cores._NAMED):
+        assert set(core.facts) <= {f.name for f in fields(Target)}

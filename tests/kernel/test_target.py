@@ -67,7 +67,11 @@ def test_who_leaves_lanes_out_of_a_load(target, masks):
         {"fma_latency": 5},
         {"load_units": 3},
         {"datapath_bytes": 32},
+        {"split_load_cycles": 1.0},
+        {"scheduler_entries": 64},
         {"l2_bytes_per_cycle": 64.0},
+        {"l3_bytes_per_cycle": 8.0},
+        {"l3_latency": 50},
         {"memory_gbytes": 100.0},
     ],
 )

@@ -18,6 +18,7 @@ from adjoint.kernel.program import Program, share_of
 from adjoint.pipeline import finish_program, lower_function
 from adjoint.profiling.balance import balance_of, simulate_threads
 from adjoint.runtime.library import Library
+from tests.hardware import AVX512
 from tests.runtime.networks import NETWORKS, module_of
 
 #: Operations that are estimated to take a microsecond.
@@ -91,7 +92,7 @@ def test_compiled_code_gives_threads_the_same_shares():
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_large_kernels_occupy_all_threads(name):
-    made = simulate_threads(module_of(name), 64)
+    made = simulate_threads(module_of(name), 64, AVX512)
     assert 0 < made.efficiency <= 1
     # Those that take 64 threads longer than a barrier; for the others, idle threads matter less than the barrier.
     large = [k for k in made.kernels if k.nanoseconds > 64 * costs.SHARED_NANOSECONDS]

@@ -6,7 +6,8 @@ hide features but not add any, so of the core that LLVM names and the one that t
 right.
 """
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
+from dataclasses import field
 
 from adjoint.lazy_dataclass import dataclass
 
@@ -31,6 +32,8 @@ class Core:
         Cycles until the sum of a multiply-add can be added to.
     load_units, load_bytes : int
         Vector loads that start per cycle, and the bytes of each; a wider vector takes several.
+    facts : mapping
+        Other facts of `adjoint.kernel.target.Target`, by their names there.
     """
 
     names: str
@@ -40,6 +43,7 @@ class Core:
     fma_latency: int = 4
     load_units: int = 2
     load_bytes: int = 64
+    facts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def cpu(self) -> str:
@@ -65,6 +69,18 @@ _V4 = f"{_V3} avx512f avx512bw avx512cd avx512dq avx512vl"
 #: What Ice Lake, and every Intel core with AVX-512 after it, has beyond those.
 _ICE_LAKE = f"{_V4} avx512vnni avx512vbmi2 avx512bitalg gfni vaes"
 
+#: Intel's servers with a mesh, since Skylake. A thread has half of the 97 entries of the scheduler, and the
+#: third-level cache is 70 cycles away or more (Agner Fog, "The microarchitecture of Intel, AMD and VIA CPUs";
+#: "64 and IA-32 Architectures Optimization Reference Manual", chapter 2); measured on Cascade Lake in 2026-11: 25 GB/s
+#: from there, 12 from memory, at 2.3 GHz, and 0.7 cycles for a load across two lines.
+_MESH = {
+    "split_load_cycles": 0.7,
+    "scheduler_entries": 48,
+    "l3_bytes_per_cycle": 10.0,
+    "l3_latency": 70,
+    "memory_gbytes": 12.0,
+}
+
 #: Cores of x86-64 by vendor, newest first, servers before clients of the same generation. Names and features are those
 #: of LLVM (llvm/lib/TargetParser/X86TargetParser.cpp). Features that hypervisors often hide, such as AMX, are required
 #: only where nothing else tells cores apart. Units and latencies:
@@ -78,14 +94,14 @@ _ICE_LAKE = f"{_V4} avx512vnni avx512vbmi2 avx512bitalg gfni vaes"
 #:   of 128 bits in Zen 1, of 256 bits in Zen 2 to 4, of 512 bits in Zen 5.
 #: - Latencies other than 4: Agner Fog, "Instruction tables", 2022.
 _INTEL = (
-    Core("graniterapids graniterapids-d", f"{_ICE_LAKE} avx512fp16 amx-fp16"),
-    Core("sapphirerapids emeraldrapids", f"{_ICE_LAKE} avx512bf16 avx512fp16"),
-    Core("icelake-server", f"{_ICE_LAKE} wbnoinvd"),
+    Core("graniterapids graniterapids-d", f"{_ICE_LAKE} avx512fp16 amx-fp16", facts=_MESH),
+    Core("sapphirerapids emeraldrapids", f"{_ICE_LAKE} avx512bf16 avx512fp16", facts=_MESH),
+    Core("icelake-server", f"{_ICE_LAKE} wbnoinvd", facts=_MESH),
     Core("tigerlake", f"{_ICE_LAKE} avx512vp2intersect"),
     Core("icelake-client rocketlake", _ICE_LAKE),
-    Core("cooperlake", f"{_V4} avx512vnni avx512bf16"),
-    Core("cascadelake", f"{_V4} avx512vnni"),
-    Core("skylake-avx512", _V4),
+    Core("cooperlake", f"{_V4} avx512vnni avx512bf16", facts=_MESH),
+    Core("cascadelake", f"{_V4} avx512vnni", facts=_MESH),
+    Core("skylake-avx512", _V4, facts=_MESH),
     Core("arrowlake arrowlake-s lunarlake", f"{_V3} avxvnni avxvnniint8", fma_bytes=32, load_units=3, load_bytes=32),
     Core("alderlake raptorlake meteorlake", f"{_V3} avxvnni", fma_bytes=32, load_units=3, load_bytes=32),
     Core("skylake", f"{_V3} adx clflushopt", fma_bytes=32, load_bytes=32),

@@ -66,7 +66,7 @@ def host_target() -> Target:
     cpu = recognize(architecture(triple), llvm.get_host_cpu_name(), enabled)
     core = core_of(cpu)
     width, registers = vectors_of(triple, enabled)
-    facts: dict[str, Any] = {"caches": caches} if (caches := host_caches()) else {}
+    facts: dict[str, Any] = {**core.facts, **({"caches": caches} if (caches := host_caches()) else {})}
     return Target(
         triple, cpu, features.flatten(), width, registers, available_cores(),
         fma_units=core.fmas(width), fma_latency=core.fma_latency, load_units=core.loads(width),

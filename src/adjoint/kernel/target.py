@@ -73,8 +73,16 @@ class Target:
         Loads of whole vectors that start per cycle.
     datapath_bytes : int
         Width of the units. A wider vector passes through several, so of narrower vectors more start per cycle.
+    split_load_cycles : float
+        Cycles that a vector load across two cache lines takes longer than within one.
+    scheduler_entries : int
+        Instructions on vectors of a thread that wait for their operands at a time; loads behind them do not start.
     l2_bytes_per_cycle : float
         Sustained bandwidth of the second-level cache.
+    l3_bytes_per_cycle : float
+        Sustained bandwidth of the third-level cache for one core.
+    l3_latency : int
+        Cycles from the third-level cache to a register; 0 if schedulers hold enough work for them.
     memory_gbytes : float
         Sustained bandwidth of memory for one core, in 10**9 bytes per second.
     """
@@ -91,7 +99,11 @@ class Target:
     fma_latency: int = 4
     load_units: int = 2
     datapath_bytes: int = 64
+    split_load_cycles: float = 0.0
+    scheduler_entries: int = 0
     l2_bytes_per_cycle: float = 32.0
+    l3_bytes_per_cycle: float = 16.0
+    l3_latency: int = 0
     memory_gbytes: float = 20.0
 
     def lanes(self, dtype: np.dtype) -> int:
@@ -154,8 +166,9 @@ class Target:
     def key(self) -> str:
         """Everything that code depends on: part of the compile cache's key."""
         vectors = f"{self.vector_bytes}|{self.vector_registers}|{self.fma_units}|{self.fma_latency}|{self.load_units}"
-        vectors += f"|{self.datapath_bytes}"
-        memory = f"{self.caches}|{self.line_bytes}|{self.l2_bytes_per_cycle}|{self.memory_gbytes}"
+        vectors += f"|{self.datapath_bytes}|{self.split_load_cycles}|{self.scheduler_entries}"
+        rates = f"{self.l2_bytes_per_cycle}|{self.l3_bytes_per_cycle}|{self.l3_latency}|{self.memory_gbytes}"
+        memory = f"{self.caches}|{self.line_bytes}|{rates}"
         return f"{self.triple}|{self.cpu}|{self.features}|{vectors}|{memory}|{self.cores}"
 
 

@@ -1,5 +1,7 @@
 """Software prefetch: every cache line once, a few in each step."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from adjoint.costs import MODEL, l2_bytes, prefetched_bytes
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Prefetch, Stmt, When
 from adjoint.lower.context import Context
-from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.contractions.prefetch import Region, prefetch_slots, region, spread_prefetches
 from adjoint.lower.fusion.groups import Group
 
 F32 = np.dtype(np.float32)
@@ -142,3 +144,34 @@ def test_what_is_not_affine_is_not_prefetched():
 
 def test_nothing_is_prefetched_where_there_is_no_region():
     assert spread_prefetches([], as_index(0), 4) == ()
+
+
+@pytest.mark.parametrize(
+    ("extents", "lines", "times", "around", "after"),
+    [
+        ((256,), 10, 1, 16, (16,)),
+        ((64, 3, 3), 10, 1, 32, (2, 3, 3)),
+        ((64, 3, 3), 100, 1, 64, (3, 3)),
+        ((64, 3, 3), 300, 1, 192, (3,)),
+        ((64, 3, 3), 300, 4, 64, (3, 3)),
+        ((64, 3, 3), 5000, 1, 64 * 9, ()),
+        ((97,), 2, 1, 1, (97,)),
+        ((97,), 3, 1, 97, ()),
+        ((5,), 1, 1, 1, (5,)),
+    ],
+)
+def test_many_steps_follow_a_prefetch_if_that_makes_no_bursts(extents, lines, times, around, after):
+    """16 steps or more if two lines at a time are enough; before each step if not even two steps may follow."""
+    steps = [Var(f"k{n}", extent) for n, extent in enumerate(extents)]
+    one = Region(X, as_index(0), (), lines, MODEL.line_bytes, False, as_index(0), lines)
+    outer, inner, at = prefetch_slots([one], steps, times)
+    assert math.prod(v.extent for v in outer) == around
+    assert tuple(v.extent for v in inner) == after
+    walk = [*outer, *inner]
+    places = [
+        tuple(
+            at[step].substitute({v: as_index(n) for v, n in zip(walk, place, strict=True)}).constant for step in steps
+        )
+        for place in np.ndindex(*(v.extent for v in walk))
+    ]
+    assert places == list(np.ndindex(*extents))

@@ -2,16 +2,18 @@
 
 import pytest
 
+from adjoint import ops
+from adjoint.ir import Function, param
 from adjoint.ir.printer import value_names
 from adjoint.lower.contractions.gemm_plan import forms, with_roles
 from adjoint.lower.contractions.matching import join_rows
 from adjoint.lower.contractions.tile_cost import cost_model, ranked_tiles
-from adjoint.lower.contractions.traffic import reads_of
+from adjoint.lower.contractions.traffic import reads_of, split_share
 from adjoint.lower.program import contractions_of
 from adjoint.pipeline import after_graph_passes
 from benchmarks.contraction_peers.adjoint import function_of
 from benchmarks.random_cases import draw
-from tests.hardware import KINDS
+from tests.hardware import AVX512, KINDS
 
 
 def products(target, seed):
@@ -22,6 +24,40 @@ def products(target, seed):
             c = join_rows(target, made.contraction)
             if reads_of(c.left, c.m, c.k) is not None and reads_of(c.right, c.n, c.k) is not None:
                 yield c
+
+
+def plain(m, k, n, transpose_a=False):
+    """A product as a contraction, and its plan on a kind of CPU."""
+    shapes = ((k, m) if transpose_a else (m, k)), (k, n)
+    a, b = (param(name, shape) for name, shape in zip("ab", shapes, strict=True))
+    function = Function("f", (a, b), (ops.matmul(ops.transpose(a) if transpose_a else a, b),))
+    function = after_graph_passes(function)
+
+    def on(kind):
+        (made,) = contractions_of(function, KINDS[kind], value_names(function))[1].values()
+        return made
+
+    return on
+
+
+@pytest.mark.parametrize(
+    ("columns", "lanes", "share"), [(48, 16, 0.0), (40, 16, 0.5), (39, 16, 15 / 16), (40, 8, 0.0), (39, 8, 7 / 16)]
+)
+def test_vectors_lie_across_lines_by_where_rows_start(columns, lanes, share):
+    c = plain(64, 64, columns)("avx512").contraction
+    assert split_share(AVX512, c.right, c.k, lanes) == share
+
+
+def test_rows_that_are_not_aligned_are_packed_where_that_costs():
+    """Of panels of unaligned rows, every vector takes two lines; 3840 columns are aligned."""
+    near, mesh = (plain(160, 160, 3838)(kind).plan.form.right for kind in ("avx512", "avx512 on a mesh"))
+    assert near == "in place" != mesh
+
+
+def test_a_transposed_operand_is_packed_where_lines_from_afar_are_waited_for():
+    near, mesh = (plain(424, 2864, 164, transpose_a=True)(kind).plan for kind in ("avx512", "avx512 on a mesh"))
+    assert near.form.left == "in place"
+    assert mesh.form.left == "whole"
 
 
 @pytest.mark.parametrize("streams", [0, 3])

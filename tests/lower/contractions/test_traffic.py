@@ -53,6 +53,25 @@ def test_packing_takes_away_what_a_transposed_operand_waits_for():
     assert waits[1] < waits[0] / 2
 
 
+def test_tiles_wait_for_rows_that_no_prefetcher_follows():
+    """On a CPU whose schedulers are full before a line arrives, where they read a matrix again from beyond L2."""
+    mesh = replace(AVX512, scheduler_entries=48, l3_latency=70)
+    left = Reads(across=4, along=8256, extent=2064, depth=1024, itemsize=4, nbytes=8 << 20)
+    right = Reads(across=4, along=4160, extent=1040, depth=1024, itemsize=4, nbytes=4 << 20)
+
+    def stalls(target, left, right_packed=True, left_packed=False, rows=8, order="columns"):
+        return Traffic(target, left, right, left_packed, right_packed, 16, 4).step_cycles(rows, 2, order)[2]
+
+    # Of 48 entries, 18 are of one step, so that the loads of 2.7 steps are on their way; 70 - 48 / 2 cycles are left.
+    assert stalls(mesh, left) == pytest.approx(8 * 4 / 64 * 46 / (48 / 18))
+    assert stalls(AVX512, left) == stalls(mesh, left, left_packed=True) == 0
+    assert stalls(mesh, left, order="rows") == 0  # the block of rows stays in L2, and the next one is prefetched
+    assert stalls(mesh, replace(left, along=512)) == 0  # lines that are skipped are near
+    assert stalls(mesh, replace(left, depth=8)) == 0  # streams on a few pages
+    assert stalls(mesh, replace(left, across=4096, along=4)) == 0  # contiguous along k
+    assert stalls(mesh, left, right_packed=False, rows=16) == pytest.approx(46 / (48 / 34))
+
+
 def test_only_an_operand_with_one_summed_axis_is_a_matrix():
     m, k, t = Var("m", 8), Var("k", 16), Var("t", 3)
     buffer = Buffer("x", np.dtype(np.float32), 8 * 16 * 3, "external")

@@ -148,7 +148,7 @@ def padding_cycles(context: Context, load: Load) -> float:
         return 0.0
     target, nbytes = context.target, load.buffer.nbytes
     near = nbytes <= costs.l3_block_bytes(target)
-    return nbytes / (costs.L3_BYTES_PER_CYCLE if near else costs.FAR_BYTES_PER_CYCLE)
+    return nbytes / (target.l3_bytes_per_cycle if near else costs.far_bytes_per_cycle(target))
 
 
 def borders_of(

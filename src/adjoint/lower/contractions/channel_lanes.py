@@ -35,7 +35,7 @@ from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.conversion import convert_operands
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.packing import pack_columns
-from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.contractions.prefetch import Region, prefetch_slots, region, spread_prefetches
 from adjoint.lower.contractions.split_k_reduction import TransposingEpilogue, row_blocks
 from adjoint.lower.contractions.tile_cost import Form, Tile
 from adjoint.lower.fusion.groups import Group
@@ -188,26 +188,29 @@ class _Unit:
         }
         steps = [Var(v.name.replace("r", "k"), v.extent) for v in c.k]
         steps[0] = Var(steps[0].name, steps_of[1])
-        k = {v: as_index(step) for v, step in zip(c.k, steps, strict=True)}
-        k[c.k[0]] = k[c.k[0]] + steps_of[0]
         sizes = [size for _, _, size in some]
         tile = _Tile(self, corner, sizes, Buffer("acc", c.dtype, prod(sizes) * self.width, "register"))
         border = self._columns_border
         every = [(0, c.k[-1].extent, (0, sizes[-1]))]
         runs = border.runs(some[-1][0], sizes[-1]) if border is not None else every
         whole = runs == every
-        walk = (*tiles, *steps) if whole else (*tiles, *steps[:-1])
+        around, after, spots = prefetch_slots(ahead, steps if whole else steps[:-1], prod(v.extent for v in tiles))
+        k = {v: spots[step] for v, step in zip(c.k, steps, strict=False) if step in spots}
+        k[c.k[0]] = k.get(c.k[0], as_index(0)) + steps_of[0]
+        walk = (*tiles, *around)
         hint = spread_prefetches(ahead, ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
         if whole:
-            body = self._inside(nest(steps[-1:], (*hint, *tile.multiply(k, (0, sizes[-1])))), corner, k)
+            body = self._inside(nest(after[-1:], tile.multiply(k, (0, sizes[-1]))), corner, k)
+            after = after[:-1]
         else:
             body = ()
             for begin, many, pixels in runs:
                 # A loop, even of one iteration, so that pixels are read again for each step (`codegen.anchors`).
                 step = Var(steps[-1].name, many)
                 body += (For(step, tile.multiply(k | {c.k[-1]: as_index(step) + begin}, pixels)),)
-            body = (*hint, *self._inside(body, corner, k))
-        return nest(tiles, (*tile.fetch(), *nest(steps[:-1], body), *tile.put()))
+            body = self._inside(body, corner, k)
+        products = nest(around, (*hint, *nest(after, body)))
+        return nest(tiles, (*tile.fetch(), *products, *tile.put()))
 
     @property
     def _columns_border(self) -> Border | None:

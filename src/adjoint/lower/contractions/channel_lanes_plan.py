@@ -212,7 +212,7 @@ def _cycles(target: Target, plan: ChannelLanesPlan, sweep: float) -> float:
     moved = plan.groups * copied / costs.copy_bytes_per_cycle(target, copied)
     # Images that do not stay in the second-level cache do in the third, unless there are very many in a unit.
     near, room = target.l2_bytes_per_cycle, costs.l3_block_bytes(target)
-    far = costs.L3_BYTES_PER_CYCLE if plan.read_bytes <= room else costs.FAR_BYTES_PER_CYCLE
+    far = target.l3_bytes_per_cycle if plan.read_bytes <= room else costs.far_bytes_per_cycle(target)
     moved += plan.units * plan.read_bytes / (near if plan.stays(target) else far)
     vectors, blocks = batches * points * ceil(c.rows / lanes), ceil(c.k[0].extent / plan.block)
     sums = plan.share * prod(v.extent for v in plan.rows[plan.shared + 1 :]) * plan.width * itemsize
@@ -220,10 +220,27 @@ def _cycles(target: Target, plan: ChannelLanesPlan, sweep: float) -> float:
     run = transposed_run(c.left, c.k, [v.extent for v in c.k])
     packing = costs.transpose_cycles(lanes, run.stride) if run.steps >= lanes else costs.GATHER_CYCLES
     # The copy of the weights is written to a cache, or beyond it, and read again.
-    there_and_back = 2 * copied / (near if copied <= costs.l2_block_bytes(target) else costs.FAR_BYTES_PER_CYCLE)
+    there_and_back = (
+        2 * copied / (near if copied <= costs.l2_block_bytes(target) else costs.far_bytes_per_cycle(target))
+    )
     before = costs.PACKING_CYCLES + weights * (packing + packing_cycles(c.left, lanes)) + there_and_back
     before += beforehand_cycles(target, c.right)
     stores = vectors * costs.CHANNEL_LANES_STORE_CYCLES
     idle = costs.idle(target, plan.units)
     shared = (max(compute, moved) + moved * costs.EXPOSED_TRANSFERS + spilled + stores) * idle
-    return before + shared
+    return before + shared + _stalls(target, plan)
+
+
+def _stalls(target: Target, plan: ChannelLanesPlan) -> float:
+    """Cycles to wait for lines of an image beyond the second-level cache: tiles read short runs, which end too soon.
+
+    A run is along the channels of a block, if these are contiguous, or else along the tile.
+    """
+    c, itemsize = plan.contraction, plan.contraction.dtype.itemsize
+    if c.right.buffer.nbytes <= costs.l2_block_bytes(target):
+        return 0.0
+    channel, pixel = (abs(c.right.index.coefficient(v) or 0) * itemsize for v in (c.k[0], plan.rows[-1]))
+    run = min(channel if channel < pixel else pixel * plan.tile[-1], target.line_bytes)
+    batches, points = (prod(v.extent for v in axes) for axes in (plan.batch, plan.rows))
+    steps = batches * points / prod(plan.tile) * c.depth * (1 if plan.stays(target) else plan.panels)
+    return steps * run / target.line_bytes * costs.stall_cycles(target, (prod(plan.tile) + 1) * plan.vectors)

@@ -250,7 +250,7 @@ def _far_cycles(target: Target, c: Contraction, width: int) -> float:
     """
     if c.left.buffer.nbytes <= costs.l3_block_bytes(target) or any(not c.left.index.coefficient(v) for v in c.batch):
         return 0.0
-    return (ceil(c.columns / width) - 1) * c.left.buffer.nbytes / costs.FAR_BYTES_PER_CYCLE / 2
+    return (ceil(c.columns / width) - 1) * c.left.buffer.nbytes / costs.far_bytes_per_cycle(target) / 2
 
 
 def _conflict_free(

@@ -23,7 +23,7 @@ from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.contractions.prefetch import Region, region
 from adjoint.lower.contractions.split_k import Panel, SplitKBuilder, converted
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.contractions.split_k_reduction import TransposingEpilogue, row_blocks
@@ -103,7 +103,7 @@ class _Builder:
         block = ravel(iterations, {t: as_index(t) for t in iterations})
         here = Panel(self.panels, (panel * blocks + block) * self._block, plan.width)
         ahead = self._prefetch_regions(number, panel * blocks + block, blocks * plan.panels)
-        products = builder.multiply(here, columns, start, prefetch=lambda n, count: spread_prefetches(ahead, n, count))
+        products = builder.multiply(here, columns, start, ahead=ahead)
         some = row_blocks(own.extent, prod(v.extent for v in inner))[0]
         iteration, local = Var("t", own.extent // some), Var(outer.name, some)
         ends = TransposingEpilogue(

@@ -22,9 +22,9 @@ from adjoint.kernel.ir import Buffer, For, Prefetch, Stmt, When
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import unravel
+from adjoint.lower.loops import divisors, unravel
 
-__all__ = ["Region", "region", "spread_prefetches"]
+__all__ = ["Region", "prefetch_slots", "region", "spread_prefetches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,41 @@ def region(
     lines = ceil(run * buffer.dtype.itemsize / line) + any(apart % near for _, apart in runs)
     every = lines * prod(count for count, _ in runs)
     return Region(buffer, index.substitute(start), tuple(reversed(runs)), lines, line, write, as_index(0), every)
+
+
+def prefetch_slots(
+    regions: Sequence[Region], steps: Sequence[Var], times: int
+) -> tuple[tuple[Var, ...], tuple[Var, ...], dict[Var, Index]]:
+    """Cut the loops over steps in two: those around the prefetches, and those over the steps after each.
+
+    A prefetch takes up to 18 instructions, most of them for its address, and the multiply-adds of a step are sometimes
+    as few as eight: before each step, prefetches halve the rate of a core that starts four instructions per cycle. So
+    there are as many steps after each as possible without bursts, if all steps run so many `times`.
+
+    Returns
+    -------
+    tuple of Var, tuple of Var, dict
+        Both parts, and the coordinates along the original axes.
+    """
+    lines = sum(one.lines for one in regions)
+    for least in costs.PREFETCHED_STEPS:
+        around, after, at = _cut(steps, least)
+        if lines <= costs.PREFETCH_BURSTS[0] * times * prod(v.extent for v in around):
+            return around, after, at
+    return tuple(steps), (), {step: as_index(step) for step in steps}
+
+
+def _cut(steps: Sequence[Var], least: int) -> tuple[tuple[Var, ...], tuple[Var, ...], dict[Var, Index]]:
+    """Cut loops as close to the innermost one as at least so many steps allow."""
+    at = {step: as_index(step) for step in steps}
+    for number in reversed(range(len(steps))):
+        axis, after = steps[number], prod(v.extent for v in steps[number + 1 :])
+        cuts = [n for n in divisors(axis.extent) if axis.extent // n * after >= least]
+        if cuts:
+            slot, rest = Var("slot", cuts[-1]), Var(axis.name, axis.extent // cuts[-1])
+            at[axis] = as_index(slot) * rest.extent + as_index(rest)
+            return (*steps[:number], slot), (rest, *steps[number + 1 :]), at
+    return (), tuple(steps), at
 
 
 def spread_prefetches(regions: Sequence[Region], step: Index, steps: int) -> tuple[Stmt, ...]:

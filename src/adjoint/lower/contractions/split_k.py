@@ -19,9 +19,8 @@ of the outermost summed axis; a second kernel adds the partial sums of the split
 epilogue. Where there are enough panels, row groups may replace splits (`m_blocked`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from math import ceil, prod
 
@@ -31,7 +30,7 @@ from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction, in_arithmetic, transposed_run
 from adjoint.lower.contractions.conversion import convert_operand
-from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.contractions.prefetch import Region, prefetch_slots, region, spread_prefetches
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kernel, sum_of
 from adjoint.lower.contractions.split_k_tile import Piece, row_pieces
@@ -40,9 +39,6 @@ from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, pieces, ravel, tiled, unravel, unroll_around, vector_loops
 
 __all__ = ["Panel", "Place", "SplitKBuilder", "converted", "split_k_kernels"]
-
-#: The prefetches of a step, from its number and the number of steps.
-PrefetchAt = Callable[[Index, int], tuple[Stmt, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +169,10 @@ class SplitKBuilder:
             number = {t: as_index(t) for t in outer} | {axes[-1]: as_index(iteration) + begin // whole}
             following = unravel(axes, (ravel(axes, number) + 1) % prod(t.extent for t in axes))
             ahead = self._prefetch_regions(self._start(at, axes, following), at, (columns, first))
-            hints = partial(spread_prefetches, ahead)
             start = self._start(at, axes, number)
             sizes = (*plan.blocks[:divided], size, *plan.blocks[divided + 1 :])
             some = replace(self, plan=replace(plan, blocks=sizes))
-            block = (*some.pack(own, columns, first, start), *some.multiply(own, columns, start, at, hints))
+            block = (*some.pack(own, columns, first, start), *some.multiply(own, columns, start, at, ahead))
             out += nest([iteration], block)
         return nest(outer, tuple(out))
 
@@ -245,9 +240,9 @@ class SplitKBuilder:
         columns: int,
         start: dict[Var, Index],
         at: Place = _ORIGIN,
-        prefetch: PrefetchAt = lambda *_: (),
+        ahead: Sequence[Region] = (),
     ) -> tuple[Stmt, ...]:
-        """Every tile of a unit's rows meets a block of the panel; `prefetch` precedes each step of most tiles."""
+        """Every tile of a unit's rows meets a block of the panel; most of them prefetch what is `ahead`."""
         plan = self.plan
         rows = (Var(plan.rows[0].name, plan.rows[0].extent // plan.groups), *plan.rows[1:])
         along = (row_pieces(v, t, plan.borders) for v, t in zip(rows, plan.tile, strict=True))
@@ -255,7 +250,7 @@ class SplitKBuilder:
         most = max(every, key=lambda some: prod(piece.many * piece.share for piece in some))
         out: list[Stmt] = []
         for some in every:
-            out += self._tiles(own, columns, start, at, some, prefetch if some is most else lambda *_: ())
+            out += self._tiles(own, columns, start, at, some, ahead if some is most else ())
         return tuple(out)
 
     def _tiles(
@@ -265,7 +260,7 @@ class SplitKBuilder:
         start: dict[Var, Index],
         at: Place,
         some: Sequence[Piece],
-        prefetch: PrefetchAt,
+        ahead: Sequence[Region],
     ) -> tuple[Stmt, ...]:
         """The tiles of one piece along each row axis."""
         plan, c = self.plan, self.c
@@ -282,7 +277,8 @@ class SplitKBuilder:
         limits = {v: (0, b) for v, b in zip(c.k, plan.blocks, strict=True)}
         limits |= {piece.step: piece.steps for piece in some if piece.step is not None}
         steps = [Var(v.name.replace("r", "k"), end - begin) for v, (begin, end) in limits.items()]
-        within = [as_index(s) + begin for s, (begin, _) in zip(steps, limits.values(), strict=True)]
+        around, after, spots = prefetch_slots(ahead, steps, prod(b.extent for b in blocks))
+        within = [spots[s] + begin for s, (begin, _) in zip(steps, limits.values(), strict=True)]
         step = panel_step(c.k, within, plan.blocks, row, plan.windows)
         where = {**row, **{v: start[v] + s for v, s in zip(c.k, within, strict=True)}}
         element = c.element(plan.other, where)
@@ -304,9 +300,10 @@ class SplitKBuilder:
                 loop = For(var, (loop,), "unroll")
             return (loop,)
 
-        walk = (*blocks, *steps)
-        hint = prefetch(ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
-        return nest(blocks, (*sweep("fetch"), *nest(steps, (*hint, *sweep("fma"))), *sweep("put")))
+        walk = (*blocks, *around)
+        hint = spread_prefetches(ahead, ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
+        products = nest(around, (*hint, *nest(after, sweep("fma"))))
+        return nest(blocks, (*sweep("fetch"), *products, *sweep("put")))
 
 
 def _numbers(axis: Var, many: int) -> Var:

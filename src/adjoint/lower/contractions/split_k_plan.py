@@ -236,7 +236,7 @@ class _Planner:
         cycles += extent * c.depth * packing_cycles(panel, lanes) + min(loaded, beforehand)
         if not m_blocked and read > costs.l3_block_bytes(target):
             # Every panel but the first reads it from memory once more; products hide half of that (Zen 5).
-            cycles += (panels - 1) * read / costs.FAR_BYTES_PER_CYCLE / 2
+            cycles += (panels - 1) * read / costs.far_bytes_per_cycle(target) / 2
         return SplitKPlan(
             contraction=c,
             panel=panel,

@@ -21,7 +21,7 @@ from adjoint.lower.contractions.blocking import (
 )
 from adjoint.lower.contractions.contraction import Contraction, transposed_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, element_cycles, packing_cycles
-from adjoint.lower.contractions.traffic import Order, Traffic, reads_of
+from adjoint.lower.contractions.traffic import Order, Traffic, reads_of, split_share
 
 __all__ = [
     "IN_PLACE",
@@ -29,6 +29,7 @@ __all__ = [
     "Form",
     "Tile",
     "cost_model",
+    "forget_tiles",
     "ranked_tiles",
     "whole_cycles",
 ]
@@ -100,6 +101,7 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         rate = 2 * rate if c.right.index.coefficient(c.n) == 2 else costs.GATHER_CYCLES
     rate += packing_cycles(c.right, lanes)
     packed, updates = form.right == "panels", form.right == "updates"
+    right = reads_of(c.right, c.n, c.k)
     if packed and transposes:
         rate += costs.PANEL_TRANSPOSE_CYCLES
     return CostModel(
@@ -120,6 +122,10 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         left_beforehand=beforehand_cycles(target, c.left),
         right_beforehand=0.0 if packed else beforehand_cycles(target, c.right),
         taps=c.k[-1].extent if len(c.k) > 1 and abs(c.right.index.coefficient(c.k[-1]) or 0) == 1 else 1,
+        split_share=split_share(target, c.right, (*c.batch, *c.k), lanes)
+        if contiguous and form.right in ("in place", "updates")
+        else 0.0,
+        right_jumps=right is not None and right.jumps,
         shared=shared and costs.is_shared(2.0 * c.rows * c.columns * c.depth * c.batches, 0.0, target),
         packed=packed,
         updates=updates,
@@ -196,6 +202,10 @@ class CostModel:
         Cycles to convert an element of the left operand where it is loaded.
     left_beforehand, right_beforehand : float
         Cycles to convert an operand beforehand; 0 for one that is not converted, or is packed.
+    split_share : float
+        Share of the vectors of the right operand that lie across two cache lines.
+    right_jumps : bool
+        Whether steps of the right operand go to other pages.
     taps : int
         Steps of k that read about the same lines of the right operand: the taps in a row of a window.
     shared, packed : bool
@@ -230,6 +240,8 @@ class CostModel:
     left_beforehand: float
     right_beforehand: float
     taps: int
+    split_share: float
+    right_jumps: bool
     shared: bool
     packed: bool
     updates: bool
@@ -268,12 +280,12 @@ class CostModel:
         # Strided loads cannot fill zeros past the end: every addition to a partial vector is masked.
         masked = costs.MASKED_COST if self.shuffles and self.columns % self.lanes else 1.0
         wide = tiles_per_panel(self.target, self.columns, self.batches, vectors * self.lanes) if self.far else 1
-        pages, lines, between = self._waits(tile, order, wide)
+        pages, lines, stalls, between = self._waits(tile, order, wide)
         total = between
         for height, many_rows in _tile_counts(self.rows, rows):
             for width, many in _tile_counts(columns, vectors):
                 step = max(self._step_cycles(height, width, stack, masked, wide), pages, lines)
-                step += lines * costs.EXPOSED_TRANSFERS
+                step += lines * costs.EXPOSED_TRANSFERS + stalls
                 if self.traffic is not None:
                     step += self.traffic.first_cycles(rows, vectors, step, wide if self.packed else 0)
                 once = costs.TILE_CYCLES + height * width * self.stores
@@ -292,16 +304,16 @@ class CostModel:
         left, right = self._conversions(tile)
         return cycles + min(left, self.left_beforehand) + min(right, self.right_beforehand), -rows * vectors * stack
 
-    def _waits(self, tile: Tile, order: Order, wide: int) -> tuple[float, float, float]:
-        """Cycles per step of a tile for addresses and for transfers; and those of all sums between blocks of k."""
+    def _waits(self, tile: Tile, order: Order, wide: int) -> tuple[float, float, float, float]:
+        """Cycles per step of a tile for addresses, transfers and stalls; and those of all sums between blocks of k."""
         if self.traffic is None:
-            return 0.0, 0.0, 0.0
+            return 0.0, 0.0, 0.0, 0.0
         width = tile.vectors * self.lanes * self.itemsize
         block = panel_steps(self.target, self.rows, self.depth, width, wide) if self.packed and self.blocked else 0
-        pages, lines = self.traffic.step_cycles(tile.rows, tile.vectors, order, block)
+        pages, lines, stalls = self.traffic.step_cycles(tile.rows, tile.vectors, order, block)
         result = self.rows * self.columns * self.itemsize
         spilled = 2 * result * (ceil(self.depth / block) - 1) / self.target.l2_bytes_per_cycle if block else 0.0
-        return pages, lines, spilled + self._jumps(order, width * wide)
+        return pages, lines, stalls, spilled + self._jumps(order, width * wide)
 
     def _jumps(self, order: Order, panel: int) -> float:
         """Cycles to reach rows of a large result and of what its epilogue reads, panel by panel on other pages.
@@ -315,7 +327,7 @@ class CostModel:
         if result <= costs.l2_bytes(self.target):
             visits = self.rows * (ceil(row / panel) - 1)
             if result * self.batches > costs.l2_bytes(self.target):
-                return visits * costs.L3_ROW_CYCLES
+                return visits * costs.l3_row_cycles(self.target)
             return visits * costs.CONFLICTING_ROW_CYCLES if row % costs.PAGE_STRIDE == 0 else 0.0
         if not self.packed:
             numbers = self.rows, self.columns, self.depth, self.itemsize, panel // self.itemsize
@@ -346,7 +358,14 @@ class CostModel:
         row = width * stack * self.lanes * self.itemsize
         streams = not self.near and row * self.depth * 2 > costs.l1_bytes(self.target) and wide == 1
         stream = row / self.taps / self.target.l2_bytes_per_cycle if streams else 0.0
-        return max(compute + costs.TILE_STEP_CYCLES, loads, stream, costs.chain_cycles(self.target))
+        splits = width * stack * self._split_cycles if self.taps == 1 else 0.0
+        return max(compute + costs.TILE_STEP_CYCLES, loads, stream, costs.chain_cycles(self.target)) + splits
+
+    @property
+    def _split_cycles(self) -> float:
+        """Cycles by which a vector of the right operand takes longer than an aligned one, on average."""
+        looked_up = self.right_jumps and self.depth > costs.NEAR_TLB_PAGES
+        return self.split_share * self.target.split_load_cycles * (2 if looked_up else 1)
 
 
 @lru_cache(maxsize=4096)
@@ -359,6 +378,12 @@ def _cheapest(model: CostModel, order: Order) -> tuple[float, Tile]:
         best = min(best, (model.cost(tile, order), tile), key=lambda found: found[0])
     (cycles, _), tile = best
     return cycles, tile
+
+
+def forget_tiles() -> None:
+    """Forget the tiles that were found, because numbers of `adjoint.costs` have changed."""
+    _cheapest.cache_clear()
+    _without_traffic.cache_clear()
 
 
 def _shortlist(model: CostModel) -> dict[Tile, float]:

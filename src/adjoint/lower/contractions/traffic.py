@@ -15,7 +15,7 @@ from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Cache, Target
 from adjoint.lazy_dataclass import dataclass
 
-__all__ = ["Block", "Order", "Reads", "Traffic", "line_cycles", "reads_of"]
+__all__ = ["Block", "Order", "Reads", "Traffic", "line_cycles", "reads_of", "split_share"]
 
 #: What tiles walk in their outer loop: panels of columns, or blocks of rows.
 Order = Literal["columns", "rows"]
@@ -48,7 +48,7 @@ def line_cycles(target: Target, block: Block, streams: int = 0) -> float:
     if block.stays_in(target.l2, costs.l2_block_bytes(target) // (1 + streams)):
         return costs.l2_read_cycles(target, target.line_bytes)
     near = block.rows * block.nbytes <= costs.l3_block_bytes(target)
-    return target.line_bytes / (costs.L3_BYTES_PER_CYCLE if near else costs.FAR_BYTES_PER_CYCLE)
+    return target.line_bytes / (target.l3_bytes_per_cycle if near else costs.far_bytes_per_cycle(target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,16 @@ class Reads:
             return run, 0.0
         return (run, shared) if strip.stays_in(target.l2, costs.l2_block_bytes(target)) else (run + shared, 0.0)
 
+    def leaps(self, target: Target, count: int) -> float:
+        """Lines per step of k, at most 1, of `count` neighbors that no hardware prefetcher follows.
+
+        It follows lines that are near each other, and streams on a few pages, from tile to tile.
+        """
+        near = costs.SKIPPED_LINES * target.line_bytes, costs.HARDWARE_STREAMS * costs.PAGE_BYTES
+        if self.along - count * self.across <= near[0] or self.depth * self.along <= near[1]:
+            return 0.0
+        return min(self.lines(target, count, 1)[0], 1.0)
+
     @property
     def jumps(self) -> bool:
         """Whether steps of k go to other pages."""
@@ -128,7 +138,7 @@ class Reads:
 
     def row_cycles(self, target: Target) -> float:
         """Cycles to reach a row of the operand that nothing has prefetched."""
-        return costs.L3_ROW_CYCLES if self.nbytes <= costs.l3_block_bytes(target) else costs.FAR_ROW_CYCLES
+        return costs.l3_row_cycles(target) if self.nbytes <= costs.l3_block_bytes(target) else costs.FAR_ROW_CYCLES
 
     def first(self, target: Target, count: int, how: Literal["tiles", "copies", "streams"] = "tiles") -> float:
         """Cycles per step of k to read `count` neighbors for the first time, from where the operand is.
@@ -140,7 +150,7 @@ class Reads:
             return 0.0
         near = self.nbytes <= costs.l3_block_bytes(target)
         run = count * self.itemsize
-        moved = run / (costs.L3_BYTES_PER_CYCLE if near else costs.FAR_BYTES_PER_CYCLE)
+        moved = run / (target.l3_bytes_per_cycle if near else costs.far_bytes_per_cycle(target))
         if run <= target.line_bytes and not self.runs_along_k and self.along > 2 * target.line_bytes:
             moved *= costs.SINGLE_LINES
         if how == "streams" or not self.jumps:
@@ -170,6 +180,14 @@ def reads_of(load: Load, own: Var | None, k: Sequence[Var]) -> Reads | None:
         return None
     depth = prod(v.extent for v in k)
     return Reads(abs(across) * size, along * size, extent, depth, size, load.buffer.nbytes)
+
+
+def split_share(target: Target, load: Load, steps: Sequence[Var], lanes: int) -> float:
+    """Share of the vectors of a load that lie across two cache lines: of the places where they start, by its axes."""
+    line, itemsize = target.line_bytes, load.dtype.itemsize
+    apart = (abs(load.index.coefficient(v) or 0) * itemsize for v in steps)
+    starts = range(0, line, gcd(line, *apart))
+    return sum(start + lanes * itemsize > line for start in starts) / len(starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +222,8 @@ class Traffic:
     streams: int = 0
     updates: bool = False
 
-    def step_cycles(self, rows: int, vectors: int, order: Order, block: int = 0) -> tuple[float, float]:
-        """Cycles per step of k of a tile: to translate addresses, and to transfer lines that were read before.
+    def step_cycles(self, rows: int, vectors: int, order: Order, block: int = 0) -> tuple[float, float, float]:
+        """Cycles per step of k of a tile: to translate addresses, to transfer lines that were read before, and stalls.
 
         `block` are the steps for which a panel of the right operand is used before the next; all of them if it is 0.
         """
@@ -222,7 +240,12 @@ class Traffic:
             lines += self._lines(left, rows, again_left, block)
         if left.extent > rows:
             lines += self._lines(right, columns, again_right, block)
-        return left.pages() + (0.0 if self.updates else right.pages()), lines
+        waits = max(
+            0.0 if self.left_packed else self._waits(left, rows, again_left, right.extent),
+            0.0 if self.right_packed or self.updates else self._waits(right, columns, again_right, left.extent),
+        )
+        stalls = waits * costs.stall_cycles(self.target, (rows + 1) * vectors) if waits else 0.0
+        return left.pages() + (0.0 if self.updates else right.pages()), lines, stalls
 
     def first_cycles(self, rows: int, vectors: int, step: float, wide: int) -> float:
         """Cycles per step of k to read operands the first time, beyond a tile's own; the average over all tiles.
@@ -239,6 +262,17 @@ class Traffic:
         else:
             right = self.right.first(self.target, columns, "streams" if self.updates else "tiles") - step
         return max(left, 0) / ceil(self.right.extent / columns) + max(right, 0) / ceil(self.left.extent / rows)
+
+    def _waits(self, reads: Reads, count: int, again: Block, other: int) -> float:
+        """Lines per step of k, at most 1, for which tiles wait: no prefetcher follows to where they are.
+
+        Those that tiles read again, unless they stay in the second-level cache; with few neighbors of the `other`
+        operand, for which there are no software prefetches, those that they read for the first time.
+        """
+        if reads.nbytes <= costs.l2_bytes(self.target) * 3 // 4:
+            return 0.0
+        stays = again.stays_in(self.target.l2, costs.l2_block_bytes(self.target) // (1 + self.streams))
+        return 0.0 if stays and other >= costs.MIN_PREFETCHED_ROWS else reads.leaps(self.target, count)
 
     def _all(self, reads: Reads, count: int, packed: bool) -> Block:
         """The memory of the whole operand; packed, its panels follow each other."""

@@ -22,7 +22,7 @@ from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Stmt, Stor
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.contractions.prefetch import Region, region
 from adjoint.lower.contractions.split_k import Panel, Place, SplitKBuilder
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kernel, sum_of
@@ -221,14 +221,10 @@ class _Builder:
         packed = Panel(Buffer("panel", memory.dtype, plan.width * run, "scratch"), as_index(0), plan.width)
         place = Place(panel * roles.algorithm.products + as_index(rows.point), as_index(0), as_index(0))
         start = {line: as_index(0), column: as_index(0)}
-        points = rows.point.extent
-
-        def prefetch(step: Index, steps: int) -> tuple[Stmt, ...]:
-            return spread_prefetches(regions, as_index(rows.point) * steps + step, points * steps)
-
+        ahead = [one.share(as_index(rows.point), rows.point.extent) for one in regions]
         return (
             *builder.pack(packed, plan.width, as_index(0), start),
-            *builder.multiply(packed, plan.width, start, place, prefetch),
+            *builder.multiply(packed, plan.width, start, place, ahead),
         )
 
     def _put(self, sums: Buffer, panel: Index, part: Index, first: Index) -> tuple[Stmt, ...]:
