@@ -101,7 +101,7 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         rate = 2 * rate if c.right.index.coefficient(c.n) == 2 else costs.GATHER_CYCLES
     rate += packing_cycles(c.right, lanes)
     packed, updates = form.right == "panels", form.right == "updates"
-    right = reads_of(c.right, c.n, c.k)
+    right, splits = reads_of(c.right, c.n, c.k), split_share(target, c.right, (*c.batch, *c.k), lanes)
     if packed and transposes:
         rate += costs.PANEL_TRANSPOSE_CYCLES
     return CostModel(
@@ -122,9 +122,7 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         left_beforehand=beforehand_cycles(target, c.left),
         right_beforehand=0.0 if packed else beforehand_cycles(target, c.right),
         taps=c.k[-1].extent if len(c.k) > 1 and abs(c.right.index.coefficient(c.k[-1]) or 0) == 1 else 1,
-        split_share=split_share(target, c.right, (*c.batch, *c.k), lanes)
-        if contiguous and form.right in ("in place", "updates")
-        else 0.0,
+        split_share=splits if contiguous and form.right in ("in place", "updates") else 0.0,
         right_jumps=right is not None and right.jumps,
         shared=shared and costs.is_shared(2.0 * c.rows * c.columns * c.depth * c.batches, 0.0, target),
         packed=packed,
