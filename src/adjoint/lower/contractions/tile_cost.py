@@ -332,7 +332,9 @@ class CostModel:
             panel *= l2_panels(self.target, *numbers)
         assert self.traffic is not None
         tensors = 1 + 2 * self.traffic.streams
-        return self.rows * (ceil(row / panel) - 1) * tensors * costs.FAR_ROW_CYCLES
+        near = result * self.batches * tensors <= costs.l3_block_bytes(self.target)
+        visit = costs.l3_row_cycles(self.target) if near else costs.FAR_ROW_CYCLES
+        return self.rows * (ceil(row / panel) - 1) * tensors * visit
 
     def converts(self, tile: Tile) -> tuple[bool, bool]:
         """Which operand is converted beforehand, because that costs less than where it is loaded."""
