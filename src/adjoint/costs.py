@@ -104,8 +104,9 @@ NEAR_TLB_PAGES = 64
 #: Factor on the time to read single lines of rows from beyond the second-level cache: prefetchers fetch pairs of lines
 #: (Zen 4: tiles of four and seven rows take 1.2 to 1.3 times as long with one vector as with two or four).
 SINGLE_LINES = 1.3
-#: Fraction of the cycles of transfers between caches that multiply-adds do not hide (Zen 5).
-EXPOSED_TRANSFERS = 0.2
+#: Fraction of the cycles of transfers between caches that multiply-adds do not hide (Zen 5), and where schedulers hold
+#: fewer instructions than a transfer from the third-level cache takes cycles (Cascade Lake).
+EXPOSED_TRANSFERS, MORE_EXPOSED_TRANSFERS = 0.2, 0.35
 #: Cycles to write the next panel of a row, if rows are pages apart and in the second-level cache (Zen 5: 6 to 34, of
 #: which many products hide a part).
 CONFLICTING_ROW_CYCLES = 15.0
@@ -142,6 +143,10 @@ def l3_row_cycles(target: Target) -> float:
     15 on Zen 5 and 23 on Cascade Lake, a third of the latency.
     """
     return max(15.0, target.l3_latency / 3)
+
+
+#: Latency of memory as a multiple of that of the third-level cache (Cascade Lake: 90 and 30 ns).
+MEMORY_LATENCY = 3.0
 
 
 def alias_stride(target: Target) -> int:
@@ -246,15 +251,21 @@ def load_cycles(target: Target, vectors: float, broadcasts: float = 0.0) -> floa
     return loads / (0.9 * target.load_units)
 
 
-def stall_cycles(target: Target, instructions: float) -> float:
-    """Cycles per step of so many vector instructions to wait for lines in the third-level cache, without prefetches.
+def stall_cycles(target: Target, instructions: float, nbytes: float) -> float:
+    """Cycles per step of so many vector instructions to wait for lines of a buffer beyond L2, without prefetches.
 
     While a step waits, schedulers fill with the multiply-adds of the steps behind it, whose loads have started; what is
     left of the latency is shared by those steps. An estimate that agrees with Cascade Lake: tiles of 14x2 that read a
-    transposed operand from there take 9 cycles longer per step than from panels.
+    transposed operand of 2 MB take 9 cycles longer per step than from panels.
     """
     ahead = max(target.scheduler_entries / instructions, 1.0)
-    return max(target.l3_latency - target.scheduler_entries / target.fma_units, 0.0) / ahead
+    latency = target.l3_latency * (1 if nbytes <= l3_block_bytes(target) else MEMORY_LATENCY)
+    return max(latency - target.scheduler_entries / target.fma_units, 0.0) / ahead
+
+
+def exposed_transfers(target: Target) -> float:
+    """Fraction of the cycles of transfers between caches that multiply-adds do not hide."""
+    return MORE_EXPOSED_TRANSFERS if target.scheduler_entries < target.l3_latency else EXPOSED_TRANSFERS
 
 
 def chain_cycles(target: Target) -> float:

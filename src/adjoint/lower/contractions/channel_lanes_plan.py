@@ -227,7 +227,7 @@ def _cycles(target: Target, plan: ChannelLanesPlan, sweep: float) -> float:
     before += beforehand_cycles(target, c.right)
     stores = vectors * costs.CHANNEL_LANES_STORE_CYCLES
     idle = costs.idle(target, plan.units)
-    shared = (max(compute, moved) + moved * costs.EXPOSED_TRANSFERS + spilled + stores) * idle
+    shared = (max(compute, moved) + moved * costs.exposed_transfers(target) + spilled + stores) * idle
     return before + shared + _stalls(target, plan)
 
 
@@ -243,4 +243,5 @@ def _stalls(target: Target, plan: ChannelLanesPlan) -> float:
     run = min(channel if channel < pixel else pixel * plan.tile[-1], target.line_bytes)
     batches, points = (prod(v.extent for v in axes) for axes in (plan.batch, plan.rows))
     steps = batches * points / prod(plan.tile) * c.depth * (1 if plan.stays(target) else plan.panels)
-    return steps * run / target.line_bytes * costs.stall_cycles(target, (prod(plan.tile) + 1) * plan.vectors)
+    instructions = (prod(plan.tile) + 1) * plan.vectors
+    return steps * run / target.line_bytes * costs.stall_cycles(target, instructions, c.right.buffer.nbytes)

@@ -283,7 +283,7 @@ class CostModel:
         for height, many_rows in _tile_counts(self.rows, rows):
             for width, many in _tile_counts(columns, vectors):
                 step = max(self._step_cycles(height, width, stack, masked, wide), pages, lines)
-                step += lines * costs.EXPOSED_TRANSFERS + stalls
+                step += lines * costs.exposed_transfers(self.target) + stalls
                 if self.traffic is not None:
                     step += self.traffic.first_cycles(rows, vectors, step, wide if self.packed else 0)
                 once = costs.TILE_CYCLES + height * width * self.stores

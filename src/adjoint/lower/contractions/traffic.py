@@ -240,11 +240,11 @@ class Traffic:
             lines += self._lines(left, rows, again_left, block)
         if left.extent > rows:
             lines += self._lines(right, columns, again_right, block)
-        waits = max(
-            0.0 if self.left_packed else self._waits(left, rows, again_left, right.extent),
-            0.0 if self.right_packed or self.updates else self._waits(right, columns, again_right, left.extent),
-        )
-        stalls = waits * costs.stall_cycles(self.target, (rows + 1) * vectors) if waits else 0.0
+        instructions, stalls = (rows + 1) * vectors, 0.0
+        if not self.left_packed:
+            stalls = self._stalls(left, rows, again_left, right.extent, instructions)
+        if not (self.right_packed or self.updates):
+            stalls = max(stalls, self._stalls(right, columns, again_right, left.extent, instructions))
         return left.pages() + (0.0 if self.updates else right.pages()), lines, stalls
 
     def first_cycles(self, rows: int, vectors: int, step: float, wide: int) -> float:
@@ -263,8 +263,8 @@ class Traffic:
             right = self.right.first(self.target, columns, "streams" if self.updates else "tiles") - step
         return max(left, 0) / ceil(self.right.extent / columns) + max(right, 0) / ceil(self.left.extent / rows)
 
-    def _waits(self, reads: Reads, count: int, again: Block, other: int) -> float:
-        """Lines per step of k, at most 1, for which tiles wait: no prefetcher follows to where they are.
+    def _stalls(self, reads: Reads, count: int, again: Block, other: int, instructions: int) -> float:
+        """Cycles per step of so many instructions to wait for lines of `count` neighbors, which no prefetcher follows.
 
         Those that tiles read again, unless they stay in the second-level cache; with few neighbors of the `other`
         operand, for which there are no software prefetches, those that they read for the first time.
@@ -272,7 +272,9 @@ class Traffic:
         if reads.nbytes <= costs.l2_bytes(self.target) * 3 // 4:
             return 0.0
         stays = again.stays_in(self.target.l2, costs.l2_block_bytes(self.target) // (1 + self.streams))
-        return 0.0 if stays and other >= costs.MIN_PREFETCHED_ROWS else reads.leaps(self.target, count)
+        if stays and other >= costs.MIN_PREFETCHED_ROWS:
+            return 0.0
+        return reads.leaps(self.target, count) * costs.stall_cycles(self.target, instructions, reads.nbytes)
 
     def _all(self, reads: Reads, count: int, packed: bool) -> Block:
         """The memory of the whole operand; packed, its panels follow each other."""
