@@ -32,6 +32,8 @@ __all__ = ["CONSTANTS", "Known", "coordinate_search", "main"]
 #: The constants of `adjoint.costs` that choose among the schedules of a GEMM.
 CONSTANTS = (
     "EXPOSED_TRANSFERS",
+    "EXPOSED_RUNS",
+    "EXPOSED_ROWS",
     "FAR_ROW_CYCLES",
     "PAGE_CYCLES",
     "WALK_CYCLES",

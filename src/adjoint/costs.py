@@ -104,9 +104,9 @@ NEAR_TLB_PAGES = 64
 #: Factor on the time to read single lines of rows from beyond the second-level cache: prefetchers fetch pairs of lines
 #: (Zen 4: tiles of four and seven rows take 1.2 to 1.3 times as long with one vector as with two or four).
 SINGLE_LINES = 1.3
-#: Fraction of the cycles of transfers between caches that multiply-adds do not hide (Zen 5), and where schedulers hold
-#: fewer instructions than a transfer from the third-level cache takes cycles (Cascade Lake).
-EXPOSED_TRANSFERS, MORE_EXPOSED_TRANSFERS = 0.2, 0.35
+#: Fraction of the cycles of transfers between caches that multiply-adds do not hide (Zen 5); and of runs and of rows
+#: that are apart, where schedulers hold fewer instructions than the third-level cache takes cycles (Cascade Lake).
+EXPOSED_TRANSFERS, EXPOSED_RUNS, EXPOSED_ROWS = 0.2, 0.35, 0.7
 #: Cycles to write the next panel of a row, if rows are pages apart and in the second-level cache (Zen 5: 6 to 34, of
 #: which many products hide a part).
 CONFLICTING_ROW_CYCLES = 15.0
@@ -263,9 +263,11 @@ def stall_cycles(target: Target, instructions: float, nbytes: float) -> float:
     return max(latency - target.scheduler_entries / target.fma_units, 0.0) / ahead
 
 
-def exposed_transfers(target: Target) -> float:
-    """Fraction of the cycles of transfers between caches that multiply-adds do not hide."""
-    return MORE_EXPOSED_TRANSFERS if target.scheduler_entries < target.l3_latency else EXPOSED_TRANSFERS
+def exposed_transfers(target: Target, apart: bool = False) -> float:
+    """Fraction of the cycles of transfers between caches that multiply-adds do not hide, of rows `apart` or of runs."""
+    if target.scheduler_entries >= target.l3_latency:
+        return EXPOSED_TRANSFERS
+    return EXPOSED_ROWS if apart else EXPOSED_RUNS
 
 
 def chain_cycles(target: Target) -> float:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from adjoint import costs
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Buffer, Load
 from adjoint.kernel.target import Cache
@@ -53,11 +54,19 @@ def test_packing_takes_away_what_a_transposed_operand_waits_for():
     assert waits[1] < waits[0] / 2
 
 
-def test_tiles_wait_for_rows_that_no_prefetcher_follows():
+def test_rows_apart_are_exposed_more_than_runs_where_schedulers_are_small():
+    mesh = replace(AVX512, scheduler_entries=48, l3_latency=70)
+    assert [costs.exposed_transfers(AVX512, apart) for apart in (False, True)] == [costs.EXPOSED_TRANSFERS] * 2
+    assert costs.exposed_transfers(AVX512) < costs.exposed_transfers(mesh) < costs.exposed_transfers(mesh, True)
+
+
+def test_tiles_wait_for_rows_that_no_prefetcher_follows(monkeypatch):
     """On a CPU whose schedulers are full before a line arrives, where they read a matrix again from beyond L2."""
     mesh = replace(AVX512, scheduler_entries=48, l3_latency=70)
     left = Reads(across=4, along=8256, extent=2064, depth=1024, itemsize=4, nbytes=8 << 20)
     right = Reads(across=4, along=4160, extent=1040, depth=1024, itemsize=4, nbytes=4 << 20)
+
+    monkeypatch.setattr(costs, "exposed_transfers", lambda *_: 0.0)
 
     def stalls(target, left, right_packed=True, left_packed=False, rows=8, order="columns"):
         return Traffic(target, left, right, left_packed, right_packed, 16, 4).step_cycles(rows, 2, order)[2]

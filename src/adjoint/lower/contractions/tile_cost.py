@@ -278,12 +278,12 @@ class CostModel:
         # Strided loads cannot fill zeros past the end: every addition to a partial vector is masked.
         masked = costs.MASKED_COST if self.shuffles and self.columns % self.lanes else 1.0
         wide = tiles_per_panel(self.target, self.columns, self.batches, vectors * self.lanes) if self.far else 1
-        pages, lines, stalls, between = self._waits(tile, order, wide)
+        pages, lines, waits, between = self._waits(tile, order, wide)
         total = between
         for height, many_rows in _tile_counts(self.rows, rows):
             for width, many in _tile_counts(columns, vectors):
                 step = max(self._step_cycles(height, width, stack, masked, wide), pages, lines)
-                step += lines * costs.exposed_transfers(self.target) + stalls
+                step += waits
                 if self.traffic is not None:
                     step += self.traffic.first_cycles(rows, vectors, step, wide if self.packed else 0)
                 once = costs.TILE_CYCLES + height * width * self.stores
@@ -303,15 +303,15 @@ class CostModel:
         return cycles + min(left, self.left_beforehand) + min(right, self.right_beforehand), -rows * vectors * stack
 
     def _waits(self, tile: Tile, order: Order, wide: int) -> tuple[float, float, float, float]:
-        """Cycles per step of a tile for addresses, transfers and stalls; and those of all sums between blocks of k."""
+        """Cycles per step of a tile: for addresses, for transfers, and exposed; and of all sums between blocks of k."""
         if self.traffic is None:
             return 0.0, 0.0, 0.0, 0.0
         width = tile.vectors * self.lanes * self.itemsize
         block = panel_steps(self.target, self.rows, self.depth, width, wide) if self.packed and self.blocked else 0
-        pages, lines, stalls = self.traffic.step_cycles(tile.rows, tile.vectors, order, block)
+        pages, lines, waits = self.traffic.step_cycles(tile.rows, tile.vectors, order, block)
         result = self.rows * self.columns * self.itemsize
         spilled = 2 * result * (ceil(self.depth / block) - 1) / self.target.l2_bytes_per_cycle if block else 0.0
-        return pages, lines, stalls, spilled + self._jumps(order, width * wide)
+        return pages, lines, waits, spilled + self._jumps(order, width * wide)
 
     def _jumps(self, order: Order, panel: int) -> float:
         """Cycles to reach rows of a large result and of what its epilogue reads, panel by panel on other pages.

@@ -223,7 +223,7 @@ class Traffic:
     updates: bool = False
 
     def step_cycles(self, rows: int, vectors: int, order: Order, block: int = 0) -> tuple[float, float, float]:
-        """Cycles per step of k of a tile: to translate addresses, to transfer lines that were read before, and stalls.
+        """Cycles per step of k of a tile: for addresses, to transfer lines again, and what nothing hides of that.
 
         `block` are the steps for which a panel of the right operand is used before the next; all of them if it is 0.
         """
@@ -235,17 +235,22 @@ class Traffic:
             again_left, again_right = self._all(left, rows, self.left_packed), right.block(columns, block)
         else:
             again_left, again_right = left.block(rows, left.depth), self._all(right, columns, self.right_packed)
-        lines = 0.0
-        if right.extent > columns:
-            lines += self._lines(left, rows, again_left, block)
-        if left.extent > rows:
-            lines += self._lines(right, columns, again_right, block)
+        lines = exposed = 0.0
+        for reads, count, again, again_read in (
+            (left, rows, again_left, right.extent > columns),
+            (right, columns, again_right, left.extent > rows),
+        ):
+            if again_read:
+                cycles = self._lines(reads, count, again, block)
+                lines += cycles
+                apart = reads.along > max(count * reads.across, reads.itemsize)
+                exposed += cycles * costs.exposed_transfers(self.target, apart)
         instructions, stalls = (rows + 1) * vectors, 0.0
         if not self.left_packed:
             stalls = self._stalls(left, rows, again_left, right.extent, instructions)
         if not (self.right_packed or self.updates):
             stalls = max(stalls, self._stalls(right, columns, again_right, left.extent, instructions))
-        return left.pages() + (0.0 if self.updates else right.pages()), lines, stalls
+        return left.pages() + (0.0 if self.updates else right.pages()), lines, exposed + stalls
 
     def first_cycles(self, rows: int, vectors: int, step: float, wide: int) -> float:
         """Cycles per step of k to read operands the first time, beyond a tile's own; the average over all tiles.
