@@ -16,7 +16,7 @@ from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.program import contractions_of
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.pipeline import after_graph_passes, lower_function, value_names
-from tests.hardware import shared_among_levels
+from tests.hardware import KINDS, shared_among_levels
 from tests.lower.contractions.test_contractions import AVX512, OPTIONS, agrees_with_gradients
 
 
@@ -48,6 +48,20 @@ def only_this_kind(monkeypatch):
     for name in ("_split_k", "_winograd"):
         monkeypatch.setattr(schedules, name, lambda *_: None)
     monkeypatch.setattr(schedules, "plan_channel_lanes", free)
+
+
+def test_short_runs_of_a_matrix_in_memory_are_waited_for_and_images_are_not():
+    """A matrix contiguous along k, of which tiles read a few rows; and images with windows that move by two."""
+    target = KINDS["avx512 on a mesh"]
+    x, w = param("x", (128, 4096)), param("w", (4096, 4096))
+    product, images = (
+        Function("f", (x, w), (ops.matmul(x, ops.transpose(w)),)),
+        convolution(16, 176, 16, (40, 40), 5, 2),
+    )
+    for function, lanes_along_channels in ((product, False), (images, True)):
+        function = after_graph_passes(function)
+        (made,) = contractions_of(function, target, value_names(function))[1].values()
+        assert isinstance(made.plan, ChannelLanesPlan) is lanes_along_channels
 
 
 @pytest.mark.parametrize(

@@ -231,16 +231,15 @@ def _cycles(target: Target, plan: ChannelLanesPlan, sweep: float) -> float:
 
 
 def _stalls(target: Target, plan: ChannelLanesPlan) -> float:
-    """Cycles to wait for lines of an image beyond the second-level cache: tiles read short runs, which end too soon.
+    """Cycles to wait for a matrix beyond the second-level cache, contiguous along k: tiles read short runs of its rows.
 
-    A run is along the channels of a block, if these are contiguous, or else along the tile.
+    Rows of an image are read in long ones, and again for the next row of a window.
     """
     c, itemsize = plan.contraction, plan.contraction.dtype.itemsize
-    if c.right.buffer.nbytes <= costs.l2_block_bytes(target):
-        return 0.0
     channel, pixel = (abs(c.right.index.coefficient(v) or 0) * itemsize for v in (c.k[0], plan.rows[-1]))
-    run = min(channel if channel < pixel else pixel * plan.tile[-1], target.line_bytes)
+    if channel >= pixel or c.right.buffer.nbytes <= costs.l2_block_bytes(target):
+        return 0.0
     batches, points = (prod(v.extent for v in axes) for axes in (plan.batch, plan.rows))
     steps = batches * points / prod(plan.tile) * c.depth * (1 if plan.stays(target) else plan.panels)
-    instructions = (prod(plan.tile) + 1) * plan.vectors
-    return steps * run / target.line_bytes * costs.stall_cycles(target, instructions, c.right.buffer.nbytes)
+    lines = steps * min(channel / target.line_bytes, 1.0)
+    return lines * costs.stall_cycles(target, (prod(plan.tile) + 1) * plan.vectors, c.right.buffer.nbytes)
