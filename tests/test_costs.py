@@ -18,6 +18,7 @@ from adjoint.lower.program import contractions_of
 from adjoint.lower.winograd.plan import WinogradPlan
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.pipeline import lower_function
+from tests.hardware import KINDS
 
 ROOT = Path(adjoint.__file__).parent
 
@@ -106,12 +107,16 @@ def test_more_cores_get_more_units():
         assert kernel.unit.extent >= 2 * cores
 
 
-@pytest.mark.parametrize("target", ["avx512", "avx2", "neon", "cortex-a72", "rvv"])
+@pytest.mark.parametrize(
+    "target",
+    [*map(target_for, ("avx512", "avx2", "neon", "cortex-a72", "rvv")), KINDS["avx512 on a mesh"]],
+    ids=["avx512", "avx2", "neon", "cortex-a72", "rvv", "mesh"],
+)
 @pytest.mark.parametrize("cores", [1, 2, 64])
 @pytest.mark.parametrize("caches", [(32, 256), (48, 1024), (128, 4096)])
 def test_the_order_of_additions_follows_from_shapes_alone(target, cores, caches):
     """Splits of k, partial sums in lanes and the units of Winograd's algorithm are those of the model."""
-    some = replace(target_for(target), caches=with_caches(*caches).caches, cores=cores)
+    some = replace(target, caches=with_caches(*caches).caches, cores=cores)
     x, w = param("x", (64, 16, 34, 34)), param("w", (16, 16, 3, 3))
     function = Function("f", (x, w), (ops.conv2d(x, w),))
     vector = Function("f", (m := param("m", (300, 512)), v := param("v", (512, 1))), (ops.matmul(m, v),))

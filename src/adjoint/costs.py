@@ -140,12 +140,12 @@ MAX_SCRATCH_BYTES = 2 << 20
 def l3_row_cycles(target: Target) -> float:
     """Cycles to reach a row in the third-level cache that no prefetch announced, if several are on their way.
 
-    15 on Zen 5 and 23 on Cascade Lake, a third of the latency.
+    15 on Zen 5; a third of the latency is 23 on Cascade Lake, where panels of distant rows took that long.
     """
     return max(15.0, target.l3_latency / 3)
 
 
-#: Latency of memory as a multiple of that of the third-level cache (Cascade Lake: 90 and 25 ns).
+#: Latency of memory as a multiple of that of the third-level cache (Cascade Lake: 110 ns, page walks included, and 25).
 MEMORY_LATENCY = 3.0
 
 
@@ -255,8 +255,9 @@ def stall_cycles(target: Target, instructions: float, nbytes: float) -> float:
     """Cycles per step of so many vector instructions to wait for lines of a buffer beyond L2, without prefetches.
 
     While a step waits, schedulers fill with the multiply-adds of the steps behind it, whose loads have started; what is
-    left of the latency is shared by those steps. An estimate that agrees with Cascade Lake: tiles of 14x2 that read a
-    transposed operand of 2 MB take 9 cycles longer per step than from panels.
+    left of the latency is shared by those steps. The estimate is for cores whose other thread is busy: on Cascade Lake
+    it is 25 for tiles of 14x2 that read a transposed operand of 2 MB, which took 9 cycles longer per step than from
+    panels while the other thread was idle.
     """
     ahead = max(target.scheduler_entries / instructions, 1.0)
     latency = target.l3_latency * (1 if nbytes <= l3_block_bytes(target) else MEMORY_LATENCY)

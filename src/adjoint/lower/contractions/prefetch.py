@@ -132,9 +132,8 @@ def prefetch_slots(
 ) -> tuple[tuple[Var, ...], tuple[Var, ...], dict[Var, Index]]:
     """Cut the loops over steps in two: those around the prefetches, and those over the steps after each.
 
-    A prefetch takes up to 18 instructions, most of them for its address, and the multiply-adds of a step are sometimes
-    as few as eight: before each step, prefetches halve the rate of a core that starts four instructions per cycle. So
-    there are as many steps after each as possible without bursts, if all steps run so many `times`.
+    A prefetch takes up to 18 instructions, most of them for its address, about as many as a step with sixteen
+    multiply-adds. So there are as many steps after each as possible without bursts, if all steps run so many `times`.
 
     Returns
     -------

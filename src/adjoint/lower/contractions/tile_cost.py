@@ -101,7 +101,7 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         rate = 2 * rate if c.right.index.coefficient(c.n) == 2 else costs.GATHER_CYCLES
     rate += packing_cycles(c.right, lanes)
     packed, updates = form.right == "panels", form.right == "updates"
-    right, splits = reads_of(c.right, c.n, c.k), split_share(target, c.right, (*c.batch, *c.k), lanes)
+    in_place = contiguous and form.right in ("in place", "updates")
     if packed and transposes:
         rate += costs.PANEL_TRANSPOSE_CYCLES
     return CostModel(
@@ -122,8 +122,7 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         left_beforehand=beforehand_cycles(target, c.left),
         right_beforehand=0.0 if packed else beforehand_cycles(target, c.right),
         taps=c.k[-1].extent if len(c.k) > 1 and abs(c.right.index.coefficient(c.k[-1]) or 0) == 1 else 1,
-        split_share=splits if contiguous and form.right in ("in place", "updates") else 0.0,
-        right_jumps=right is not None and right.jumps,
+        split_share=split_share(target, c.right, (*c.batch, *c.k), lanes) if in_place else 0.0,
         shared=shared and costs.is_shared(2.0 * c.rows * c.columns * c.depth * c.batches, 0.0, target),
         packed=packed,
         updates=updates,
@@ -202,8 +201,6 @@ class CostModel:
         Cycles to convert an operand beforehand; 0 for one that is not converted, or is packed.
     split_share : float
         Share of the vectors of the right operand that lie across two cache lines.
-    right_jumps : bool
-        Whether steps of the right operand go to other pages.
     taps : int
         Steps of k that read about the same lines of the right operand: the taps in a row of a window.
     shared, packed : bool
@@ -239,7 +236,6 @@ class CostModel:
     right_beforehand: float
     taps: int
     split_share: float
-    right_jumps: bool
     shared: bool
     packed: bool
     updates: bool
@@ -364,7 +360,8 @@ class CostModel:
     @property
     def _split_cycles(self) -> float:
         """Cycles by which a vector of the right operand takes longer than an aligned one, on average."""
-        looked_up = self.right_jumps and self.depth > costs.NEAR_TLB_PAGES
+        jumps = self.traffic is not None and self.traffic.right.jumps
+        looked_up = jumps and self.depth > costs.NEAR_TLB_PAGES
         return self.split_share * self.target.split_load_cycles * (2 if looked_up else 1)
 
 
