@@ -1,10 +1,12 @@
 """The account of a step: what made-up clocks say, and that short calls are timed together."""
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from adjoint.runtime import accounting
 from adjoint.runtime.accounting import StepAccount, step_nanoseconds
 from adjoint.runtime.report import Clocks
 
@@ -79,13 +81,15 @@ def test_every_measurement_starts_from_the_same_state():
     assert seen == [1.0, 2.0] * 4  # a first call that is not timed, and one that is; and a measurement to begin with
 
 
-def test_short_calls_are_timed_together():
-    count = 0
+def test_short_calls_are_timed_together(monkeypatch):
+    """A hundred calls of a microsecond each, by a clock that only they advance."""
+    nanoseconds = 0
 
     def call():
-        nonlocal count
-        count += 1
+        nonlocal nanoseconds
+        nanoseconds += 1000
 
-    found = step_nanoseconds(call, (), {}, {}, runs=2)
-    assert count > 100
-    assert 0 < found < 1e5
+    monkeypatch.setattr(accounting, "time", SimpleNamespace(perf_counter_ns=lambda: nanoseconds))
+    assert step_nanoseconds(call, (), {}, {}, runs=2) == 1000
+    # A first call that is not timed, and one that is; twice, a first call and a hundred.
+    assert nanoseconds == 1000 * (2 + 2 * 101)
