@@ -25,7 +25,7 @@ def test_the_list_is_complete():
         "separate_results",
         "fuse", "build_kernels", "order_kernels", "eliminate_dead_kernels", "compute_at", "fuse_horizontally",
         "fuse_producers", "unroll_and_jam", "coalesce_serial", "name_kernels", "bound_rows", "plan_memory",
-        "expand_math",
+        "expand_math", "interleave",
     )  # fmt: skip
     assert len(set(PASSES)) == len(PASSES)
 
@@ -41,7 +41,7 @@ def test_every_pass_of_the_list_runs_once_and_prints(name):
         function = parse_function(text)
         verify(function)
         assert str(function) == text
-    for kernel_pass in ("build_kernels", "expand_math"):
+    for kernel_pass in ("build_kernels", "expand_math", "interleave"):
         assert print_kernels(parse_kernels(texts[kernel_pass])) == texts[kernel_pass]
     assert texts["fuse"].startswith("group at level ")
     assert texts["plan_memory"].startswith("program step\n  slot 0: ")
@@ -53,7 +53,7 @@ def test_what_is_observed_is_what_code_is_generated_from():
     assert tuple(seen) == PASSES
     assert isinstance(seen["plan_memory"], Program)
     assert seen["plan_memory"].kernels == tuple(seen["bound_rows"])
-    assert tuple(seen["expand_math"]) == program.kernels
+    assert tuple(seen["interleave"]) == program.kernels
     assert all(isinstance(kernel, Kernel) for kernel in seen["build_kernels"])
 
 

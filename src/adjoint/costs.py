@@ -394,6 +394,10 @@ MAX_SPILLED_SUMS = 128 << 10
 #: Operations of an epilogue from which it is a loop over the sums of a tile, not unrolled (code size): GELU's is one.
 #: With 8, those of optimizers would be loops, too, which compile no faster (Zen 4).
 LOOPED_EPILOGUE = 20
+#: Operations that wait for each other from which vectors are interleaved, and how many: an exponential has 16 such
+#: operations in a chain, an optimizer's update about 10. On Cascade Lake, GELU took 63 cycles per vector one by one, 35
+#: with two, 27 with four and 25 with eight; exponentials took 18, 17, 14 and 13 cycles.
+LONG_CHAIN, INTERLEAVED_VECTORS = 14, 4
 #: The innermost loop over the taps of a window is unrolled up to this many vector multiply-adds (code size).
 MAX_UNROLLED = 128
 #: Most vector multiply-adds of all taps of a window in two axes that are unrolled in a tile of a GEMM (code size).

@@ -10,7 +10,7 @@
     kernels to kernels  order_kernels, compute_at, fuse_horizontally, fuse_producers, unroll_and_jam, coalesce_serial,
                         name_kernels, bound_rows  (and shorten_lifetimes, for a budget)
     kernels to program  plan_memory
-    kernel to kernel    expand_math
+    kernel to kernel    expand_math, interleave
 
 Graph passes also go through the functions that loops and branches hold, before the function around them. The graph is
 verified after the graph passes, and kernels before code is generated from them; with the environment variable
@@ -39,6 +39,7 @@ from adjoint.kernel.verifier import verify_kernel
 from adjoint.lower.checks import range_checks
 from adjoint.lower.expand import expand_math
 from adjoint.lower.fusion.groups import Fusion, print_groups
+from adjoint.lower.interleave import interleave
 from adjoint.lower.program import LOWERING, Observer, contractions_of, lower, unobserved
 from adjoint.lower.schedule.rows import GraphBatch, RowLayout
 from adjoint.ops.control import is_control, on_bodies
@@ -81,7 +82,7 @@ GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
 )
 
 #: Passes on the single kernels of a finished program, in order, before code generation.
-CODE_PASSES: tuple[Callable[[Kernel], Kernel], ...] = (expand_math,)
+CODE_PASSES: tuple[Callable[[Kernel], Kernel], ...] = (expand_math, interleave)
 
 #: The names of all passes from a Function to the Program that code is generated from, in order. A `memory_budget` that
 #: is exceeded adds `shorten_lifetimes` before `plan_memory`; if that is not sufficient, `rematerialize` after the graph

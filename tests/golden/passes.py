@@ -29,6 +29,7 @@ from adjoint.lower.fusion.compute_at import compute_at
 from adjoint.lower.fusion.groups import fuse, print_groups
 from adjoint.lower.fusion.horizontal import fuse_horizontally
 from adjoint.lower.fusion.producer_consumer import fuse_producers
+from adjoint.lower.interleave import interleave
 from adjoint.lower.passes import KERNEL_PASSES, PassContext, name_kernels
 from adjoint.lower.program import lower
 from adjoint.lower.schedule.bound_rows import bound_rows
@@ -152,6 +153,7 @@ PASSES = {
     "shorten_lifetimes": Pass(shorten_lifetimes, "kernels", lambda kernels: print_kernels(shorten_lifetimes(kernels))),
     "plan_memory": Pass(plan_arena, "plan", lambda kernels: print_program(program_of(kernels)).partition("\n\n")[0]),
     "expand_math": Pass(expand_math, "kernels", lambda kernels: print_kernels(map(expand_math, kernels))),
+    "interleave": Pass(interleave, "kernels", lambda kernels: print_kernels(map(interleave, kernels))),
 }
 
 CASES = sorted(path.relative_to(FOLDER).as_posix() for name in PASSES for path in (FOLDER / name).glob("*.txt"))

@@ -147,7 +147,7 @@ kernel k
         (
             "    for i in 0..3 quickly:\n      y[i] = 1.0",
             (5, 27),
-            "unroll or vector was expected, got the end of the line",
+            "unroll, vector or interleave was expected, got the end of the line",
         ),
         ("    y[u] = 1.0\n      y[u] = 2.0", (6, 7), "the indentation of the line before was expected, got y"),
     ],

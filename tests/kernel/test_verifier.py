@@ -165,7 +165,7 @@ def test_vector_loops_hold_stores_alone():
         "a vector loop holds stores alone, but that over i holds loops or conditions", For(R, (For(J, ()),), "vector")
     )
     refused("a vector loop holds stores alone", For(R, (When(at(R), 0, 2, (store(R),)),), "vector"))
-    refused("a loop is serial, unroll or vector, got 'parallel'", For(R, (), "parallel"))
+    refused("a loop is serial, unroll, vector or interleave, got 'parallel'", For(R, (), "parallel"))
 
 
 def test_lanes_store_to_places_of_their_own():
@@ -177,7 +177,8 @@ def test_lanes_store_to_places_of_their_own():
 def test_registers_are_indexed_by_what_is_unrolled():
     verify(For(J, (store(J, buffer=ACC),), "vector"), For(J, (store(J, Load(ACC, at(J)), ACC),), "unroll"))
     verify(store(3, Load(ACC, at(0)), ACC))
-    text = "registers are indexed by constants and variables of unroll and vector loops, got acc[j]; unroll the loop"
+    loops = "unroll, vector and interleave loops"
+    text = f"registers are indexed by constants and variables of {loops}, got acc[j]; unroll the loop"
     refused(text, For(J, (store(J, buffer=ACC),)))
     refused(text, For(J, (store(0, Load(ACC, at(J))),)))
     number = Const(1, I64)

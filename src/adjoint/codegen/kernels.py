@@ -2,10 +2,11 @@
 
 The function runs the units ``low <= unit < high``. That of a kernel whose units end at run time has the parameters
 ``i64 thread, i64 threads`` instead, and runs a thread's share of the units that there are. Vector loops become vector
-instructions, unrolled loops straight-line code, and other loops counted loops.
+instructions, unrolled and interleaved loops straight-line code, and other loops counted loops.
 """
 
 from dataclasses import replace
+from itertools import product
 
 from adjoint.codegen.anchors import Anchors, reads_only
 from adjoint.codegen.scalars import cast
@@ -15,7 +16,7 @@ from adjoint.codegen.types import mangled, memory_type, value_type, vector
 from adjoint.codegen.values import Lanes, Result, ValueEmitter
 from adjoint.codegen.writer import Writer
 from adjoint.kernel.index import Index
-from adjoint.kernel.ir import Buffer, For, Kernel, Prefetch, Stmt, Store, When
+from adjoint.kernel.ir import Buffer, For, Kernel, Prefetch, Stmt, Store, When, postorder
 from adjoint.kernel.target import Target
 
 __all__ = ["emit_kernel", "parameters"]
@@ -107,6 +108,8 @@ class _KernelEmitter(ValueEmitter):
             for inner in statement.body:
                 self.statement(inner)
             self.lanes = None
+        elif statement.kind == "interleave":
+            self.interleaved(statement)
         elif (match := match_transpose(statement)) is not None:
             self.transpose(match)
         elif statement.kind == "unroll":
@@ -116,6 +119,31 @@ class _KernelEmitter(ValueEmitter):
                     self.statement(inner)
         elif statement.var.extent:
             self.loop(statement)
+
+    def interleaved(self, loop: For) -> None:
+        """Emit each operation for all iterations of a nest of ``interleave`` loops, then the stores."""
+        nest = [loop]
+        while nest[-1].kind == "interleave":
+            (inner,) = nest[-1].body
+            assert isinstance(inner, For)
+            nest.append(inner)
+        *around, vector = nest
+        places = list(product(*(map(str, range(outer.var.extent)) for outer in around)))
+        variables = [outer.var for outer in around]
+        extent = vector.var.extent
+        self.lanes = Lanes(vector.var, extent, 1 << (extent - 1).bit_length())
+        for store in vector.body:
+            assert isinstance(store, Store)
+            values: list[dict[int, Result]] = [{} for _ in places]
+            for expr in postorder([value for _, _, value in store.targets]):
+                for place, self.values in zip(places, values, strict=True):
+                    self.env.update(zip(variables, place, strict=True))
+                    self.expr(expr)
+            for place, self.values in zip(places, values, strict=True):
+                self.env.update(zip(variables, place, strict=True))
+                for buffer, index, value in store.targets:
+                    self.write(buffer, index, self.values[id(value)])
+        self.lanes = None
 
     def transpose(self, match: Transpose) -> None:
         """Emit a copy that transposes a square: load rows as vectors, shuffle them, and store columns."""

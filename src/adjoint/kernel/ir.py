@@ -50,6 +50,7 @@ __all__ = [
     "For",
     "Kernel",
     "Load",
+    "LoopKind",
     "Prefetch",
     "Space",
     "Stmt",
@@ -64,6 +65,10 @@ __all__ = [
 #: thread and undefined at the start of a unit, in registers (indexed by constants after unrolling) or in the thread's
 #: part of the arena.
 Space = Literal["external", "arena", "literal", "register", "scratch"]
+
+#: How the iterations of a loop run: one after the other, as straight-line code, as the lanes of vectors, or each
+#: operation for all of them before the next.
+LoopKind = Literal["serial", "unroll", "vector", "interleave"]
 
 #: Spaces that exist once per thread.
 PRIVATE = frozenset(("register", "scratch"))
@@ -236,14 +241,14 @@ class Store:
 class For:
     """A loop of ``var.extent`` iterations; with `until`, which only a serial loop has, of at most that many.
 
-    The iterations of ``unroll`` and ``vector`` loops are independent. A ``vector`` loop contains only stores, and its
-    extent is at most the number of lanes of the target. `until` is computed before the first iteration; none runs if it
-    is not positive.
+    The iterations of loops that are not serial are independent. A ``vector`` loop contains only stores, and its extent
+    is at most the number of lanes of the target. An ``interleave`` loop contains only a ``vector`` loop or another
+    ``interleave`` loop. `until` is computed before the first iteration; none runs if it is not positive.
     """
 
     var: Var
     body: tuple[Stmt, ...]
-    kind: Literal["serial", "unroll", "vector"] = "serial"
+    kind: LoopKind = "serial"
     until: Index | None = None
 
 

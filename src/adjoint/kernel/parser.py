@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, cast
+from typing import cast, get_args
 
 from adjoint.errors import ParseError
 from adjoint.kernel.index import Index, Var
-from adjoint.kernel.ir import Buffer, Expr, For, Kernel, Prefetch, Space, Stmt, Store, When
+from adjoint.kernel.ir import Buffer, Expr, For, Kernel, LoopKind, Prefetch, Space, Stmt, Store, When
 from adjoint.kernel.line_parser import Line, Untyped
 
 __all__ = ["parse_kernel", "parse_kernels"]
@@ -188,10 +188,10 @@ class _Kernels:
         line = self._line()
         if line.next == "for" and line.tokens[1][1] != "[":
             var, kind, until = self._for(line)
-            if kind not in ("serial", "unroll", "vector"):
-                raise line.wrong("unroll or vector")
+            if kind not in get_args(LoopKind):
+                raise line.wrong("unroll, vector or interleave")
             self._temporaries = {}
-            return For(var, self._body(indent), cast(Literal["serial", "unroll", "vector"], kind), until)
+            return For(var, self._body(indent), cast(LoopKind, kind), until)
         if line.next == "if":
             return self._when(line, indent)
         if line.next == "prefetch" and line.tokens[1][1] != "[":

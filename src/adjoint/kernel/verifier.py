@@ -6,7 +6,7 @@
 - Vector loops contain only stores, and every lane stores to a different location. Only a serial loop has an end that is
   computed at run time, from variables of the loops around it.
 - A unit accesses no elements of a buffer but its own tile, if units partition the buffer into tiles.
-- Registers have no addresses: they are indexed by constants and by variables of unroll and vector loops.
+- Registers have no addresses: they are indexed by constants and by variables of loops that are not serial.
 - Functions have the right number of operands, of the same dtype and a supported kind; stored values have the buffer's
   dtype. Literals are never written.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from adjoint.kernel.ir import (
     For,
     Kernel,
     Load,
+    LoopKind,
     Prefetch,
     Stmt,
     Store,
@@ -126,8 +128,8 @@ def _loop(statement: For, scope: _Scope) -> None:
     var = statement.var
     if var in scope.loops:
         raise scope.refuse(f"a variable is bound by one loop, but {var} is bound again inside its own; use a new one")
-    if statement.kind not in ("serial", "unroll", "vector"):
-        raise scope.refuse(f"a loop is serial, unroll or vector, got {statement.kind!r}")
+    if statement.kind not in get_args(LoopKind):
+        raise scope.refuse(f"a loop is serial, unroll, vector or interleave, got {statement.kind!r}")
     if statement.until is not None:
         if statement.kind != "serial":
             raise scope.refuse(f"only a serial loop ends at run time, but that over {var} is {statement.kind}")
@@ -135,8 +137,16 @@ def _loop(statement: For, scope: _Scope) -> None:
         _bound(statement.until, scope)
     if statement.kind == "vector" and not all(isinstance(s, Store) for s in statement.body):
         raise scope.refuse(f"a vector loop holds stores alone, but that over {var} holds loops or conditions")
+    if statement.kind == "interleave" and not _holds_one_loop(statement):
+        raise scope.refuse(
+            f"an interleave loop holds one loop, which is vector or interleave, but that over {var} holds something else"
+        )
     if var.extent > 0:
         _body(statement.body, scope.inside(statement))
+
+
+def _holds_one_loop(loop: For) -> bool:
+    return len(loop.body) == 1 and isinstance(loop.body[0], For) and loop.body[0].kind in ("interleave", "vector")
 
 
 def _when(statement: When, scope: _Scope) -> None:
@@ -269,10 +279,10 @@ def _tile(buffer: Buffer, index: Index, scope: _Scope) -> None:
 
 
 def _register(buffer: Buffer, index: Index, scope: _Scope) -> None:
-    loose = [str(v) for v in index.variables() if scope.loops.get(v) not in ("unroll", "vector")]
+    loose = [str(v) for v in index.variables() if scope.loops.get(v) in (None, "serial")]
     if loose or any(True for _ in dynamics(index)):
         raise scope.refuse(
-            f"registers are indexed by constants and variables of unroll and vector loops, "
+            f"registers are indexed by constants and variables of unroll, vector and interleave loops, "
             f"got {buffer}[{index}]; unroll the loop"
         )
 

@@ -18,6 +18,7 @@ from adjoint.kernel.target import Target
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context
 from adjoint.lower.expand import expand_math
+from adjoint.lower.interleave import interleave
 from adjoint.runtime.bound import aligned
 
 __all__ = ["StepMemory", "Use", "candidate_programs", "uses_before"]
@@ -94,7 +95,7 @@ def candidate_programs(
 
 
 def _alone(step: Program | None, value: str, context: Context, kernels: Sequence[Kernel]) -> Program:
-    kernels = [expand_math(replace(kernel, parallel=False)) for kernel in kernels]
+    kernels = [interleave(expand_math(replace(kernel, parallel=False))) for kernel in kernels]
     used = dict.fromkeys(b for kernel in kernels for b in (*kernel.writes, *kernel.reads))
     known = {(b.name, b.size): offset for b, offset in step.offsets.items()} if step is not None else {}
     offsets = {b: known[b.name, b.size] for b in used if b.space == "arena" and (b.name, b.size) in known}
