@@ -398,6 +398,8 @@ LOOPED_EPILOGUE = 20
 #: operations in a chain, an optimizer's update about 10. On Cascade Lake, GELU took 63 cycles per vector one by one, 35
 #: with two, 27 with four and 25 with eight; exponentials took 18, 17, 14 and 13 cycles.
 LONG_CHAIN, INTERLEAVED_VECTORS = 14, 4
+#: Operations of such a chain for each load: with fewer, the kernel is bound by its loads.
+CHAIN_PER_LOAD = 4
 #: The innermost loop over the taps of a window is unrolled up to this many vector multiply-adds (code size).
 MAX_UNROLLED = 128
 #: Most vector multiply-adds of all taps of a window in two axes that are unrolled in a tile of a GEMM (code size).

@@ -168,6 +168,15 @@ def test_vector_loops_hold_stores_alone():
     refused("a loop is serial, unroll, vector or interleave, got 'parallel'", For(R, (), "parallel"))
 
 
+def test_interleave_loops_hold_one_loop():
+    vector = For(J, (store(at(J) + 4),), "vector")
+    verify(For(R, (vector,), "interleave"))
+    text = "an interleave loop holds one vector or interleave loop, but that over i holds something else"
+    refused(text, For(R, (store(R),), "interleave"))
+    refused(text, For(R, (vector, vector), "interleave"))
+    refused(text, For(R, (For(J, (store(J),)),), "interleave"))
+
+
 def test_lanes_store_to_places_of_their_own():
     refused("lanes store to places of their own, but all of i store to y[0]", For(R, (store(0),), "vector"))
     refused("lanes store to places of their own, but all of j", For(R, (For(J, (store(R),), "vector"),)))

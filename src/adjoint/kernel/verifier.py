@@ -139,7 +139,7 @@ def _loop(statement: For, scope: _Scope) -> None:
         raise scope.refuse(f"a vector loop holds stores alone, but that over {var} holds loops or conditions")
     if statement.kind == "interleave" and not _holds_one_loop(statement):
         raise scope.refuse(
-            f"an interleave loop holds one loop, which is vector or interleave, but that over {var} holds something else"
+            f"an interleave loop holds one vector or interleave loop, but that over {var} holds something else"
         )
     if var.extent > 0:
         _body(statement.body, scope.inside(statement))

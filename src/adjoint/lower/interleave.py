@@ -119,11 +119,18 @@ def _stores(vector: For) -> list[Store]:
 
 
 def _has_long_chain(store: Store) -> bool:
-    """Whether a value takes so many operations, one after the other, that a core overlaps too few of them by itself."""
+    """Whether a value takes so many operations, one after the other, that a core overlaps too few of them by itself.
+
+    Not where most of them have an operand from memory, as the additions of partial sums do.
+    """
+    computed = postorder([value for _, _, value in store.targets])
+    if len(computed) < costs.LONG_CHAIN:
+        return False
     length: dict[int, int] = {}
-    for expr in postorder(roots_of(store)):
+    for expr in computed:
         length[id(expr)] = max((length[id(a)] for a in expr.args), default=0) + isinstance(expr, Apply)
-    return max(length.values(), default=0) >= costs.LONG_CHAIN
+    loads = sum(isinstance(expr, Load) for expr in computed)
+    return max(length.values()) >= max(costs.LONG_CHAIN, costs.CHAIN_PER_LOAD * loads)
 
 
 def _is_independent(nest: Sequence[For]) -> bool:
