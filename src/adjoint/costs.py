@@ -421,6 +421,13 @@ def panel_bytes(target: Target) -> int:
     return l2_bytes(target) // 8
 
 
+#: Least tiles side by side in a packed chunk that blocks of rows walk: with fewer, rows are read again about as often
+#: as panel by panel. Least vectors of such a tile: narrow ones load more than transfers from the second-level cache
+#: leave room for (Cascade Lake: 784x1536 @ 1536x384 at 126, 121 and 108 GFLOP/s with four, three and two vectors, and
+#: 113 panel by panel).
+MIN_CHUNK_TILES, MIN_CHUNK_VECTORS = 3, 3
+
+
 def l2_block_bytes(target: Target) -> int:
     """Bytes of an operand that stays in the second-level cache while blocks of the other one meet it."""
     return l2_bytes(target) // 2

@@ -12,11 +12,12 @@ from adjoint.ir import Function, param
 from adjoint.kernel.index import Remainder
 from adjoint.kernel.ir import For, Store, walk
 from adjoint.lower.contractions import gemm_plan
+from adjoint.lower.contractions.blocking import l2_chunk
 from adjoint.lower.contractions.gemm_plan import plan_gemm
 from adjoint.lower.loops import indices_of
 from adjoint.pipeline import lower_function
 from tests.closeness import agrees_with_graph, close_to_product
-from tests.hardware import levels, needs, shared_among_levels
+from tests.hardware import KINDS, levels, needs, shared_among_levels
 from tests.lower.contractions.test_contractions import AVX512, OPTIONS, contraction_of, product
 
 
@@ -221,3 +222,45 @@ def test_long_epilogues_are_loops(level, case):
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
     agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+
+
+#: Rows, steps and columns: one block of k and several, rows that fill no whole tiles, several row groups.
+CHUNKED = [(100, 300, 384), (61, 1200, 192), (517, 700, 384)]
+
+
+@pytest.mark.parametrize(("case", "level"), shared_among_levels(CHUNKED), ids=str)
+def test_rows_that_walk_a_chunk_of_panels_have_the_bits_of_those_that_do_not(monkeypatch, case, level):
+    m, k, n = case
+    a, b, bias = param("a", (m, k)), param("b", (k, n)), param("bias", (n,))
+    function = Function("f", (a, b, bias), (ops.relu(ops.add(ops.matmul(a, b), bias)),))
+    rng = np.random.default_rng(m)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    every = gemm_plan.forms
+
+    def only(chosen):
+        monkeypatch.setattr(gemm_plan, "forms", lambda *args: [one for one in every(*args) if chosen(*one)])
+        return plan_gemm(target_for(level), contraction_of(function))
+
+    def compiled(threads):
+        return compile(function, level, replace(OPTIONS, threads=threads))(*arrays)
+
+    assert only(lambda form, _: form == gemm_plan.IN_PLACE).wide == 1
+    expected = compiled(1)
+    agrees_with_graph(expected, function, *arrays)
+    plan = only(lambda form, order: form == gemm_plan.Form(right="panels") and order == "rows")
+    assert plan.wide >= costs.MIN_CHUNK_TILES
+    for threads in (1, 3):
+        np.testing.assert_array_equal(compiled(threads), expected)
+
+
+def test_long_rows_walk_a_chunk_of_panels_where_the_third_level_cache_is_far():
+    """The weights of a transformer of width 384: as panels, all rows would come from there for each of them."""
+    plan = plan_gemm(KINDS["avx512 on a mesh"], contraction_of(product(784, 1536, 384)))
+    assert (plan.form.right, plan.order) == ("panels", "rows")
+    assert plan.wide * plan.columns * plan.block * 4 <= costs.l2_block_bytes(KINDS["avx512 on a mesh"])
+
+
+def test_blocks_of_k_are_about_twice_as_long_as_a_chunk_is_wide():
+    wide, block = l2_chunk(AVX512, 4096, 4096, 64, 4)
+    assert 1 <= block / (wide * 64) <= 4
+    assert l2_chunk(AVX512, 4096 + 1, 4096, 64, 4)[0] == 1

@@ -1,10 +1,10 @@
 """The blocking of a GEMM around its register tiles: lanes, panels, blocks of k and row groups, by the caches' sizes.
 
 These are the parameters of the loops around the micro-kernel in BLIS: NR follows from the lanes, KC from `panel_steps`,
-MC from `row_groups` and NC from `l2_panels`.
+MC from `row_groups` and NC from `l2_panels`; or KC and NC from `l2_chunk`, if blocks of rows walk a chunk of panels.
 """
 
-from math import ceil
+from math import ceil, sqrt
 
 from adjoint import costs
 from adjoint.kernel.target import Target
@@ -13,6 +13,7 @@ from adjoint.lower.loops import divisors
 
 __all__ = [
     "block_size",
+    "l2_chunk",
     "l2_panels",
     "panel_steps",
     "row_groups",
@@ -46,12 +47,28 @@ def tiles_per_panel(target: Target, columns: int, batches: int, width: int) -> i
     return costs.PANEL_TILES if not rest and panels * batches >= costs.units(target) else 1
 
 
-def row_groups(target: Target, rows: int, columns: int, batches: int, height: int, width: int) -> int:
-    """Number of row groups that meet a panel, each of which packs it anew.
+def l2_chunk(target: Target, columns: int, depth: int, width: int, itemsize: int) -> tuple[int, int]:
+    """Tiles side by side in a packed chunk that stays in the second-level cache, and its steps of k (NC, KC in BLIS).
+
+    Blocks of rows meet all tiles of a chunk, one block after the other. Of every multiply-add, an element of the left
+    operand is read again for each ``1 / NC``, and a sum is read and written for each ``1 / KC``: that is least where KC
+    is twice NC. The number of tiles divides that of all columns; it is 1 where columns fill no whole tiles.
+    """
+    room = costs.l2_block_bytes(target) // itemsize
+    block = ceil(depth / max(round(depth / sqrt(2 * room)), 1))
+    tiles, rest = divmod(columns, width)
+    return (1 if rest else max(divisors(tiles, max(room // (block * width), 1)))), block
+
+
+def row_groups(
+    target: Target, rows: int, columns: int, batches: int, height: int, width: int, chunks: bool = False
+) -> int:
+    """Number of row groups that meet a panel, or a chunk of several, each of which packs it anew.
 
     Enough to occupy all threads, and to keep the partial sums that wait between blocks of k within scratch memory.
     """
-    shared = ceil(costs.units(target) / (batches * ceil(columns / width)))
+    units = costs.least_units(target) if chunks else costs.units(target)
+    shared = ceil(units / (batches * ceil(columns / width)))
     spilled = ceil(rows * width / costs.MAX_SPILLED_SUMS)
     return min(ceil(rows / height), max(shared, spilled))
 

@@ -2,7 +2,8 @@
 
 Without packing, a unit of work is one tile of the result. With packing, a unit is a column panel (or a row group of
 it): for each block of k it packs the columns of the right operand into scratch memory and sweeps its rows over them;
-with several blocks of k, partial sums are spilled to scratch memory in between, and the epilogue follows the last one.
+or a chunk of several panels, which stays in the second-level cache, while each block of rows meets all of them.
+With several blocks of k, partial sums are spilled to scratch memory in between, and the epilogue follows the last one.
 
 With few rows, the right operand is read once, and from memory at the rate at which its rows stream. Then a unit is as
 many columns as have their sums in the first-level cache, and a few steps of k at a time update all of them.
@@ -171,6 +172,7 @@ class GemmBuilder:
             panel_memory = Buffer("panel", c.dtype, plan.block * width, "scratch")
             spilled = Buffer("sums", c.dtype, per_group * plan.tile.rows * width, "scratch")
             first_row = part * (per_group * plan.tile.rows)
+            by_rows = plan.order == "rows" and plan.wide > 1
 
             def segment(start: Index, extent: int, first: bool, last: bool) -> tuple[Stmt, ...]:
                 """Pack a block of k and sweep the rows over it."""
@@ -185,15 +187,16 @@ class GemmBuilder:
                     begin = self.tiles.clear if first else keep(store=False)
                     spill = self.tiles.unrolled_tile(acc, rows, own, row, here, keep(store=True), whole=True)
                     end = self.tiles.stored(acc, (rows, own), row, here, at) if last else spill
-                    iteration = as_index(beside) * per_group + (row - first_row) // plan.tile.rows
-                    tiles = per_group * plan.wide
+                    down, tiles = (row - first_row) // plan.tile.rows, per_group * plan.wide
+                    iteration = down * plan.wide + as_index(beside) if by_rows else as_index(beside) * per_group + down
                     if last:
                         fresh = hints.panel(then, following * (plan.columns * plan.wide), columns, as_index(0))
                     else:
                         fresh = hints.panel(at, column, columns, start + extent)
                     mine = fresh.share(iteration, tiles) if fresh is not None else None
                     if last:
-                        prefetch = hints.packed((rows, own), (row, here, at), (start, extent), mine)
+                        share = (as_index(beside), plan.wide) if by_rows else (as_index(0), 1)
+                        prefetch = hints.packed((rows, own), (row, here, at), (start, extent), mine, share)
                     else:
                         prefetch = slots_of([mine], c, extent)
                     return (
@@ -203,7 +206,11 @@ class GemmBuilder:
                     )
 
                 packing = pack_panel(plan, at, panel_memory, column, columns, width, start, extent if split else 0)
-                return (*packing, *nest([beside], self._rows(part, per_group, tile)))
+                if by_rows:
+                    swept = self._rows(part, per_group, lambda rows, row: nest([beside], tile(rows, row)))
+                else:
+                    swept = nest([beside], self._rows(part, per_group, tile))
+                return (*packing, *swept)
 
             return self._blocks(segment)
 

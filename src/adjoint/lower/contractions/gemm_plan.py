@@ -20,6 +20,7 @@ from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.blocking import (
+    l2_chunk,
     l2_panels,
     panel_steps,
     row_groups,
@@ -72,7 +73,8 @@ class GemmPlan:
     groups : int
         Row groups that meet a packed panel, each a unit of work of its own.
     order : {"images", "columns", "rows"}
-        What units walk in their outer loop: blocks of rows for a whole image, panels of columns, or blocks of rows.
+        What units walk in their outer loop: blocks of rows for a whole image, panels of columns, or blocks of rows; of
+        a unit that packs, what it walks inside.
     l2_panels : int
         Panels of columns that a block of rows meets before the next block does.
     border : Border or None
@@ -201,7 +203,9 @@ def forms(target: Target, c: Contraction) -> Iterator[tuple[Form, Order]]:
             rights = ("in place",)
         for how in lefts:
             for packed in rights:
-                for order in orders[:1] if packed == "panels" else orders:
+                # Blocks of rows walk a chunk of panels if they are short runs along k.
+                chunks = how == "in place" and left.runs_along_k
+                for order in orders if packed != "panels" or chunks else orders[:1]:
                     yield Form(swapped, how, packed), order
         if contiguous and not converted and own.rows <= costs.MAX_UPDATED_ROWS and right.jumps:
             yield Form(swapped, right="updates"), orders[0]
@@ -213,10 +217,13 @@ def _plan(target: Target, c: Contraction, tile: Tile, form: Form, order: Order, 
     width, itemsize = tile.vectors * lanes, c.dtype.itemsize
     block, wide, groups = c.depth, 1, 1
     if form.right == "panels":
-        if len(c.k) == 1:
+        chunks = order == "rows" and _is_plain(c)
+        if chunks:
+            wide, block = l2_chunk(target, c.columns, c.depth, width, itemsize)
+        elif len(c.k) == 1:
             wide = tiles_per_panel(target, c.columns, c.batches, width) if streams_from_memory(target, c) else 1
             block = panel_steps(target, c.rows, c.depth, width * itemsize, wide)
-        groups = row_groups(target, c.rows, c.columns, c.batches, tile.rows, wide * width)
+        groups = row_groups(target, c.rows, c.columns, c.batches, tile.rows, wide * width, chunks)
     elif form.right == "updates":
         block, wide = costs.UPDATE_STEPS, updated_panels(target, c.rows, c.columns, c.batches, width, itemsize)
     convert_left, convert_right = cost_model(target, c, 0, form).converts(tile)

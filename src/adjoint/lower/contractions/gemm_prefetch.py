@@ -119,11 +119,17 @@ class GemmPrefetch:
         return slots_of(regions, c, c.k[0].extent if c.k else 0)
 
     def packed(
-        self, size: tuple[int, int], here: TileOrigin, block: tuple[Index, int], panel: Region | None
+        self,
+        size: tuple[int, int],
+        here: TileOrigin,
+        block: tuple[Index, int],
+        panel: Region | None,
+        share: tuple[Index, int],
     ) -> PrefetchSlots | None:
         """The prefetches of a tile in the last block of k: its epilogue's, the row block below, and part of a panel.
 
-        `block` is the first step of k and the number of steps.
+        `block` is the first step of k and the number of steps, `share` the number of this tile among those that
+        prefetch the row block together, and how many these are.
         """
         plan, c = self.plan, self.plan.contraction
         (rows, _), (row, _, at), (start, steps) = size, here, block
@@ -131,7 +137,8 @@ class GemmPrefetch:
         stays = c.left.buffer.nbytes < costs.l2_bytes(self.context.target) and c.columns > plan.columns * plan.wide
         if c.m is not None and len(c.k) == 1 and not stays:
             below = {**{v: as_index(0) for v in c.axes}, **at, c.m: row + rows, c.k[0]: start}
-            regions.append(self._region(c.left, {c.m: rows, c.k[0]: steps}, below))
+            left = self._region(c.left, {c.m: rows, c.k[0]: steps}, below)
+            regions.append(left.share(*share) if left is not None else None)
         return slots_of(regions, c, steps if c.k else 0)
 
     def panel(self, at: Mapping[Var, Index], column: Index, columns: int, start: Index) -> Region | None:

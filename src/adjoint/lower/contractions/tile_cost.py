@@ -12,6 +12,7 @@ from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.blocking import (
+    l2_chunk,
     l2_panels,
     panel_steps,
     row_groups,
@@ -81,13 +82,13 @@ def _stacks(c: Contraction) -> tuple[int, ...]:
 def ranked_tiles(
     target: Target, c: Contraction, streams: int, form: Form, order: Order = "columns", shared: bool = True
 ) -> tuple[tuple[float, Tile], ...]:
-    """Register tiles that fit the register file, with their estimated cycles, the cheapest first.
+    """Register tiles that fit the register file and the order, with their estimated cycles, the cheapest first.
 
     `shared` says whether threads share the tiles, rather than one unit computing all of them.
     """
     model = cost_model(target, c, streams, form, shared)
     ranked = sorted(((model.cost(tile, order), tile) for tile in _shortlist(model)), key=lambda found: found[0])
-    return tuple((cycles, tile) for (cycles, _), tile in ranked)
+    return tuple((cycles, tile) for (cycles, _), tile in ranked if cycles < inf)
 
 
 def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared: bool = True) -> "CostModel":
@@ -268,13 +269,19 @@ class CostModel:
         return min(_shortlist(self).values()) + self.before
 
     def cost(self, tile: Tile, order: Order = "columns") -> tuple[float, int]:
-        """Estimated cycles with the outer loop over columns or rows; ties go to the larger tile."""
+        """Estimated cycles with the outer loop over columns or rows; ties go to the larger tile.
+
+        Infinite for tiles whose blocks of rows have no chunk of packed panels to walk.
+        """
         rows, vectors, stack = tile
         columns = ceil(self.columns / self.lanes)
         # Strided loads cannot fill zeros past the end: every addition to a partial vector is masked.
         masked = costs.MASKED_COST if self.shuffles and self.columns % self.lanes else 1.0
-        wide = tiles_per_panel(self.target, self.columns, self.batches, vectors * self.lanes) if self.far else 1
-        pages, lines, waits, between = self._waits(tile, order, wide)
+        chunks = self.packed and order == "rows"
+        wide, block = self._blocking(tile, chunks)
+        if chunks and (wide < costs.MIN_CHUNK_TILES or vectors < costs.MIN_CHUNK_VECTORS):
+            return inf, 0
+        pages, lines, waits, between = self._waits(tile, order, wide, block)
         total = between
         for height, many_rows in _tile_counts(self.rows, rows):
             for width, many in _tile_counts(columns, vectors):
@@ -287,9 +294,8 @@ class CostModel:
                     once += (costs.TILE_CYCLES + 2 * height * width) * (self.depth / costs.UPDATE_STEPS)
                 total += many_rows * many * (step * self.depth / stack + once)
         edges = (self.rows % rows > 0) + (columns % vectors > 0)
-        groups = row_groups(
-            self.target, self.rows, self.columns, self.batches, rows, wide * vectors * self.lanes
-        )  # fmt: skip
+        columns_each = wide * vectors * self.lanes
+        groups = row_groups(self.target, self.rows, self.columns, self.batches, rows, columns_each, chunks)
         total += self.packing * groups
         blocks = groups if self.packed else ceil(self.rows / rows)
         units = self.batches // stack * blocks * ceil(columns / vectors / wide)
@@ -298,13 +304,22 @@ class CostModel:
         left, right = self._conversions(tile)
         return cycles + min(left, self.left_beforehand) + min(right, self.right_beforehand), -rows * vectors * stack
 
-    def _waits(self, tile: Tile, order: Order, wide: int) -> tuple[float, float, float, float]:
+    def _blocking(self, tile: Tile, chunks: bool) -> tuple[int, int]:
+        """Tiles side by side that are packed together, and the steps of k of a block; 0 for all of them."""
+        columns = tile.vectors * self.lanes
+        if chunks:
+            return l2_chunk(self.target, self.columns, self.depth, columns, self.itemsize)
+        wide = tiles_per_panel(self.target, self.columns, self.batches, columns) if self.far else 1
+        if not (self.packed and self.blocked and self.traffic is not None):
+            return wide, 0
+        return wide, panel_steps(self.target, self.rows, self.depth, columns * self.itemsize, wide)
+
+    def _waits(self, tile: Tile, order: Order, wide: int, block: int) -> tuple[float, float, float, float]:
         """Cycles per step of a tile: for addresses, for transfers, and exposed; and of all sums between blocks of k."""
         if self.traffic is None:
             return 0.0, 0.0, 0.0, 0.0
         width = tile.vectors * self.lanes * self.itemsize
-        block = panel_steps(self.target, self.rows, self.depth, width, wide) if self.packed and self.blocked else 0
-        pages, lines, waits = self.traffic.step_cycles(tile.rows, tile.vectors, order, block)
+        pages, lines, waits = self.traffic.step_cycles(tile.rows, tile.vectors, order, block, wide)
         result = self.rows * self.columns * self.itemsize
         spilled = 2 * result * (ceil(self.depth / block) - 1) / self.target.l2_bytes_per_cycle if block else 0.0
         return pages, lines, waits, spilled + self._jumps(order, width * wide)
@@ -316,7 +331,7 @@ class CostModel:
         small results together are large.
         """
         result, row = self.rows * self.columns * self.itemsize, self.columns * self.itemsize
-        if order == "rows" or row < costs.PAGE_STRIDE:
+        if (order == "rows" and not self.packed) or row < costs.PAGE_STRIDE:
             return 0.0
         if result <= costs.l2_bytes(self.target):
             visits = self.rows * (ceil(row / panel) - 1)

@@ -222,10 +222,13 @@ class Traffic:
     streams: int = 0
     updates: bool = False
 
-    def step_cycles(self, rows: int, vectors: int, order: Order, block: int = 0) -> tuple[float, float, float]:
+    def step_cycles(
+        self, rows: int, vectors: int, order: Order, block: int = 0, wide: int = 1
+    ) -> tuple[float, float, float]:
         """Cycles per step of k of a tile: for addresses, to transfer lines again, and what nothing hides of that.
 
         `block` are the steps for which a panel of the right operand is used before the next; all of them if it is 0.
+        With blocks of rows in the outer loop, it is a chunk of `wide` panels, if that is more than 1.
         """
         columns = vectors * self.lanes
         left = self.left.packed(rows, self.itemsize) if self.left_packed else self.left
@@ -233,6 +236,10 @@ class Traffic:
         block = block or right.depth
         if order == "columns":
             again_left, again_right = self._all(left, rows, self.left_packed), right.block(columns, block)
+        elif wide > 1:
+            # Between two uses of a row, as much of a panel streams past it.
+            again_left = Block(1, (rows + columns) * block * self.itemsize, 0)
+            again_right = Block(1, wide * columns * block * self.itemsize, 0)
         else:
             again_left, again_right = left.block(rows, left.depth), self._all(right, columns, self.right_packed)
         lines = exposed = 0.0
