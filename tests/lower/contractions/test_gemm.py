@@ -260,6 +260,13 @@ def test_long_rows_walk_a_chunk_of_panels_where_the_third_level_cache_is_far():
     assert plan.wide * plan.columns * plan.block * 4 <= costs.l2_block_bytes(KINDS["avx512 on a mesh"])
 
 
+def test_panels_of_a_convolution_remain_among_its_plans():
+    """Its rows walk no chunks, whatever the order of its units."""
+    c = contraction_of(convolution(8, 64, 96, 18))
+    assert c.rows > c.columns
+    assert {plan.form.right for plan in gemm_plan.gemm_plans(AVX512, c, 0, 1)} == {"in place", "panels"}
+
+
 def test_blocks_of_k_are_about_twice_as_long_as_a_chunk_is_wide():
     wide, block = l2_chunk(AVX512, 4096, 4096, 64, 4)
     assert 1 <= block / (wide * 64) <= 4

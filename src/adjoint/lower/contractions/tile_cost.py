@@ -277,7 +277,8 @@ class CostModel:
         columns = ceil(self.columns / self.lanes)
         # Strided loads cannot fill zeros past the end: every addition to a partial vector is masked.
         masked = costs.MASKED_COST if self.shuffles and self.columns % self.lanes else 1.0
-        chunks = self.packed and order == "rows"
+        # Of a plain product; `near` says so where traffic is left out.
+        chunks = self.packed and self.blocked and self.near and order == "rows"
         wide, block = self._blocking(tile, chunks)
         if chunks and (wide < costs.MIN_CHUNK_TILES or vectors < costs.MIN_CHUNK_VECTORS):
             return inf, 0
