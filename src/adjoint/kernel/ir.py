@@ -241,9 +241,10 @@ class Store:
 class For:
     """A loop of ``var.extent`` iterations; with `until`, which only a serial loop has, of at most that many.
 
-    The iterations of loops that are not serial are independent. A ``vector`` loop contains only stores, and its extent
-    is at most the number of lanes of the target. An ``interleave`` loop contains only a ``vector`` loop or another
-    ``interleave`` loop. `until` is computed before the first iteration; none runs if it is not positive.
+    An ``unroll`` loop is a serial one as straight-line code. The iterations of the other two kinds are independent. A
+    ``vector`` loop contains only stores, and its extent is at most the number of lanes of the target. An ``interleave``
+    loop contains only a ``vector`` loop or another ``interleave`` loop. `until` is computed before the first iteration;
+    none runs if it is not positive.
     """
 
     var: Var

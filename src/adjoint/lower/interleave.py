@@ -26,7 +26,7 @@ After::
               y[u*1024 + v*64 + v.1*16 + l] = fma(fma(fma(fma(fma(t1, t0, 1.0), t0, 1.0), t0, 1.0), t0, 1.0), t0, 1.0)
 
 Each operation of such a chain waits for the one before. The loop's iterations are independent of each other, but a core
-only overlaps as many as its schedulers hold: one or two of those with an error function. Of an ``interleave`` loop each
+only overlaps as many as its schedulers hold. Of an ``interleave`` loop each
 operation is done for all iterations before the next (the interleave count of LLVM's loop vectorizer, and the gangs of
 several vectors of ISPC).
 
@@ -95,7 +95,7 @@ def _statement(of: Stmt) -> tuple[Stmt, ...]:
     together = min(costs.INTERLEAVED_VECTORS // prod(inner.var.extent for inner in nest[1:-1]), loop.var.extent)
     if len(nest) < 2 or loop.until is not None or together < 2 or not any(map(_has_long_chain, _stores(nest[-1]))):
         return (loop,)
-    if loop.kind == "unroll" or _is_independent(nest):
+    if _is_independent(nest):
         return _in_blocks(loop, together, lambda var, block: (For(var, block, "interleave"),))
     if (term := _term(nest)) is not None:
         return _in_blocks(loop, together, lambda var, block: _terms_first(var, block, term))

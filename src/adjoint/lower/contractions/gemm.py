@@ -172,7 +172,6 @@ class GemmBuilder:
             panel_memory = Buffer("panel", c.dtype, plan.block * width, "scratch")
             spilled = Buffer("sums", c.dtype, per_group * plan.tile.rows * width, "scratch")
             first_row = part * (per_group * plan.tile.rows)
-            by_rows = plan.order == "rows" and plan.wide > 1
 
             def segment(start: Index, extent: int, first: bool, last: bool) -> tuple[Stmt, ...]:
                 """Pack a block of k and sweep the rows over it."""
@@ -188,14 +187,16 @@ class GemmBuilder:
                     spill = self.tiles.unrolled_tile(acc, rows, own, row, here, keep(store=True), whole=True)
                     end = self.tiles.stored(acc, (rows, own), row, here, at) if last else spill
                     down, tiles = (row - first_row) // plan.tile.rows, per_group * plan.wide
-                    iteration = down * plan.wide + as_index(beside) if by_rows else as_index(beside) * per_group + down
+                    iteration = as_index(beside) * per_group + down
+                    if plan.walks_chunks:
+                        iteration = down * plan.wide + as_index(beside)
                     if last:
                         fresh = hints.panel(then, following * (plan.columns * plan.wide), columns, as_index(0))
                     else:
                         fresh = hints.panel(at, column, columns, start + extent)
                     mine = fresh.share(iteration, tiles) if fresh is not None else None
                     if last:
-                        share = (as_index(beside), plan.wide) if by_rows else (as_index(0), 1)
+                        share = (as_index(beside), plan.wide) if plan.walks_chunks else (as_index(0), 1)
                         prefetch = hints.packed((rows, own), (row, here, at), (start, extent), mine, share)
                     else:
                         prefetch = slots_of([mine], c, extent)
@@ -206,7 +207,7 @@ class GemmBuilder:
                     )
 
                 packing = pack_panel(plan, at, panel_memory, column, columns, width, start, extent if split else 0)
-                if by_rows:
+                if plan.walks_chunks:
                     swept = self._rows(part, per_group, lambda rows, row: nest([beside], tile(rows, row)))
                 else:
                     swept = nest([beside], self._rows(part, per_group, tile))

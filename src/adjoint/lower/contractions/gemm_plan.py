@@ -97,6 +97,11 @@ class GemmPlan:
     border: Border | None = None
     cycles: float = 0.0
 
+    @property
+    def walks_chunks(self) -> bool:
+        """Whether blocks of rows meet all panels of a packed chunk, one block after the other."""
+        return _walks_chunks(self.contraction, self.form, self.order)
+
     def without(self, border: Border) -> "GemmPlan":
         """The plan that leaves out the products at a border, if tiles have one row of an image or neighbors of it."""
         c, stacked = self.contraction, self.contraction.batch[-1:] == (border.row,)
@@ -167,6 +172,11 @@ def _are_rows(c: Contraction) -> bool:
     return reads_of(c.left, c.m, c.k) is not None and reads_of(c.right, c.n, c.k) is not None
 
 
+def _walks_chunks(c: Contraction, form: Form, order: str) -> bool:
+    """Whether blocks of rows of a plain product walk a chunk; of others, the order is that of units alone."""
+    return form.right == "panels" and order == "rows" and _is_plain(c)
+
+
 def with_roles(c: Contraction, form: Form) -> Contraction:
     """The contraction with the roles that its operands have in a form."""
     if not form.swapped:
@@ -217,7 +227,7 @@ def _plan(target: Target, c: Contraction, tile: Tile, form: Form, order: Order, 
     width, itemsize = tile.vectors * lanes, c.dtype.itemsize
     block, wide, groups = c.depth, 1, 1
     if form.right == "panels":
-        chunks = order == "rows" and _is_plain(c)
+        chunks = _walks_chunks(c, form, order)
         if chunks:
             wide, block = l2_chunk(target, c.columns, c.depth, width, itemsize)
         elif len(c.k) == 1:
