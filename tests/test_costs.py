@@ -12,6 +12,7 @@ from adjoint.codegen.targets import target_for
 from adjoint.ir import apply
 from adjoint.ir.printer import value_names
 from adjoint.kernel.target import Cache
+from adjoint.lower.contractions.gemm_plan import Form, gemm_plans
 from adjoint.lower.contractions.inner_product_plan import InnerProductPlan
 from adjoint.lower.contractions.traffic import Reads
 from adjoint.lower.program import contractions_of
@@ -73,9 +74,13 @@ def weight_gradient():
     return Function("f", (x, ct), (apply(op, x, ct),))
 
 
-def plan_of(function, target):
+def only(function, target):
     (found,) = contractions_of(function, target, value_names(function))[1].values()
-    return found.plan
+    return found
+
+
+def plan_of(function, target):
+    return only(function, target).plan
 
 
 def with_caches(l1, l2, ways=8):
@@ -94,10 +99,15 @@ def test_panels_follow_the_second_level_cache():
 
 def test_streaming_from_memory_depends_on_the_caches():
     """16 MB stream from memory beside 1 MiB, and 4 MB do beside 512 KiB."""
-    large, small = product(128, 2048, 2048), product(128, 512, 2048)
-    assert plan_of(large, with_caches(48, 1024)).wide == 4
-    assert plan_of(small, with_caches(48, 1024)).wide == 1
-    assert plan_of(small, with_caches(48, 512)).wide == 4
+    large, small = (only(product(128, depth, 2048), costs.MODEL).contraction for depth in (2048, 512))
+
+    def wide(c, target):
+        plans = gemm_plans(target, c, streams=0, most=1)
+        return next(plan.wide for plan in plans if plan.form == Form(right="panels") and not plan.chunks)
+
+    assert wide(large, with_caches(48, 1024)) == 4
+    assert wide(small, with_caches(48, 1024)) == 1
+    assert wide(small, with_caches(48, 512)) == 4
 
 
 def test_more_cores_get_more_units():

@@ -95,9 +95,10 @@ HARDWARE_STREAMS = 20
 PAGE_BYTES = 4096
 #: Bytes of a row stride from which every row is on a page of its own, if two rows share one at most.
 PAGE_STRIDE = PAGE_BYTES // 2
-#: Pages that the second-level translation buffer holds at least, and cycles of a step to look up a page in it; beyond,
-#: to walk the page table (Zen 5).
-TLB_PAGES, PAGE_CYCLES, WALK_CYCLES = 2048, 4.0, 18.0
+#: Pages of an operand that the second-level translation buffer holds at least, and cycles of a step to look up a page
+#: in it; beyond, to walk the page table (Zen 5). The smallest buffer has 1536 entries, for two threads (Cascade Lake:
+#: tiles of 16 rows that lie on 1984 pages take 2.5 times as long as packed ones).
+TLB_PAGES, PAGE_CYCLES, WALK_CYCLES = 1024, 4.0, 18.0
 #: Pages that the first-level translation buffer holds: beyond, a load across two lines takes twice as long (Cascade
 #: Lake: 0.7 and 1.5 cycles more than a load of one line).
 NEAR_TLB_PAGES = 64
@@ -105,8 +106,8 @@ NEAR_TLB_PAGES = 64
 #: (Zen 4: tiles of four and seven rows take 1.2 to 1.3 times as long with one vector as with two or four).
 SINGLE_LINES = 1.3
 #: Fraction of the cycles of transfers between caches that multiply-adds do not hide (Zen 5); and of runs and of rows
-#: that are apart, where schedulers hold fewer instructions than the third-level cache takes cycles (Cascade Lake).
-EXPOSED_TRANSFERS, EXPOSED_RUNS, EXPOSED_ROWS = 0.2, 0.35, 0.7
+#: that are apart, on cores that do not hide latencies (Cascade Lake).
+EXPOSED_TRANSFERS, EXPOSED_RUNS, EXPOSED_ROWS = 0.2, 0.35, 1.0
 #: Cycles to write the next panel of a row, if rows are pages apart and in the second-level cache (Zen 5: 6 to 34, of
 #: which many products hide a part).
 CONFLICTING_ROW_CYCLES = 15.0
@@ -241,14 +242,20 @@ def multiply_add_cycles(target: Target, vectors: float) -> float:
     return vectors / target.fma_units
 
 
+#: Fraction of the peak rate of loads that is sustained (Zen 5); and on cores that do not hide latencies, where
+#: multiply-adds with an element in memory take two instructions (Cascade Lake: tiles of 16 rows and one vector take
+#: 12.5 cycles per step from the first-level cache).
+SUSTAINED_LOADS = 0.9, 0.7
+
+
 def load_cycles(target: Target, vectors: float, broadcasts: float = 0.0) -> float:
-    """Cycles to load so many vectors and elements that are broadcast; 90 % of the peak rate is sustained (Zen 5).
+    """Cycles to load so many vectors and elements that are broadcast, at the rate that is sustained.
 
     A vector that is wider than the units takes as many loads as it passes through; an element takes one (Zen 4: tiles
     of one vector of 512 bits run at 99 % of the peak, with as many broadcasts as multiply-adds).
     """
     loads = vectors + broadcasts * min(target.datapath_bytes / target.vector_bytes, 1.0)
-    return loads / (0.9 * target.load_units)
+    return loads / (SUSTAINED_LOADS[not hides_latency(target)] * target.load_units)
 
 
 def stall_cycles(target: Target, instructions: float, nbytes: float) -> float:
@@ -264,11 +271,24 @@ def stall_cycles(target: Target, instructions: float, nbytes: float) -> float:
     return max(latency - target.scheduler_entries / target.fma_units, 0.0) / ahead
 
 
+def hides_latency(target: Target) -> bool:
+    """Whether schedulers hold as many instructions as the third-level cache takes cycles."""
+    return target.scheduler_entries >= target.l3_latency
+
+
 def exposed_transfers(target: Target, apart: bool = False) -> float:
     """Fraction of the cycles of transfers between caches that multiply-adds do not hide, of rows `apart` or of runs."""
-    if target.scheduler_entries >= target.l3_latency:
+    if hides_latency(target):
         return EXPOSED_TRANSFERS
     return EXPOSED_ROWS if apart else EXPOSED_RUNS
+
+
+def written_cycles(target: Target, written: float, nbytes: int) -> float:
+    """Cycles to write some bytes of a result of `nbytes`, whose lines are read and written back; none within L2."""
+    if nbytes <= l2_bytes(target):
+        return 0.0
+    near = nbytes <= l3_block_bytes(target)
+    return 2 * written / target.l3_bytes_per_cycle if near else written / far_bytes_per_cycle(target)
 
 
 def chain_cycles(target: Target) -> float:
@@ -389,6 +409,9 @@ PACKED_SHUFFLES = 0.9
 #: An operand is sparse if at most one in so many elements of a cache line is used; a sparse operand is packed from so
 #: many uses of an element on.
 SPARSE, MIN_SPARSE_USES = 4, 8
+#: Transfers between caches for each packed byte, beside those of whoever computes with it: to read it, and to write a
+#: chunk (Cascade Lake, which does not hide any of it: 585x760 packed as chunks takes 90 us longer than as panels).
+PANEL_TRANSFERS, CHUNK_TRANSFERS = 1, 3
 #: Most partial sums that wait in scratch memory between blocks of k: 1 MiB of the widest type.
 MAX_SPILLED_SUMS = 128 << 10
 #: Operations of an epilogue from which it is a loop over the sums of a tile, not unrolled (code size): GELU's is one.

@@ -92,10 +92,15 @@ def test_updates_of_large_matrices_agree_with_float64(level, m, k, n):
     agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
 
 
-def test_operands_whose_rows_meet_in_one_set_of_the_cache_are_packed_once():
+def test_operands_whose_rows_meet_in_one_set_of_the_cache_are_packed(monkeypatch):
+    """As wholes by kernels of their own, or the right one in panels."""
     function = product(2048, 512, 1024, transpose_a=True)
     plan = plan_gemm(AVX512, contraction_of(function))
-    assert (plan.form.left, plan.form.right) == ("whole", "whole")
+    assert plan.form.left == "whole"
+    assert plan.form.right != "in place"
+    every = gemm_plan.forms
+    whole = gemm_plan.Form(left="whole", right="whole")
+    monkeypatch.setattr(gemm_plan, "forms", lambda *args: [one for one in every(*args) if one[0] == whole])
     names = [k.name for k in lower_function(function, AVX512).kernels]
     assert len(names) == 3
     assert names[0].endswith("_left")
@@ -224,15 +229,25 @@ def test_long_epilogues_are_loops(level, case):
     agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
 
 
-#: Rows, steps and columns: one block of k and several, rows that fill no whole tiles, several row groups.
-CHUNKED = [(100, 300, 384), (61, 1200, 192), (517, 700, 384)]
+#: Rows, steps and columns: one block of k and several, rows and columns that fill no whole tiles, several row groups;
+#: and whether operands are stored transposed.
+CHUNKED = [
+    (100, 300, 384, False, False),
+    (61, 1200, 203, False, False),
+    (517, 700, 384, False, True),
+    (45, 900, 449, True, False),
+    (130, 520, 395, True, True),
+]
 
 
 @pytest.mark.parametrize(("case", "level"), shared_among_levels(CHUNKED), ids=str)
 def test_rows_that_walk_a_chunk_of_panels_have_the_bits_of_those_that_do_not(monkeypatch, case, level):
-    m, k, n = case
-    a, b, bias = param("a", (m, k)), param("b", (k, n)), param("bias", (n,))
-    function = Function("f", (a, b, bias), (ops.relu(ops.add(ops.matmul(a, b), bias)),))
+    m, k, n, *transposed = case
+    shapes = [shape[::-1] if turned else shape for shape, turned in zip(((m, k), (k, n)), transposed, strict=True)]
+    a, b = (param(name, shape) for name, shape in zip("ab", shapes, strict=True))
+    bias, (turn_a, turn_b) = param("bias", (n,)), transposed
+    result = ops.relu(ops.add(ops.matmul(a, b, transpose_a=turn_a, transpose_b=turn_b), bias))
+    function = Function("f", (a, b, bias), (result,))
     rng = np.random.default_rng(m)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
     every = gemm_plan.forms
@@ -244,10 +259,12 @@ def test_rows_that_walk_a_chunk_of_panels_have_the_bits_of_those_that_do_not(mon
     def compiled(threads):
         return compile(function, level, replace(OPTIONS, threads=threads))(*arrays)
 
-    assert only(lambda form, _: form == gemm_plan.IN_PLACE).wide == 1
+    assert only(lambda form, _: form == gemm_plan.Form(right="whole")).wide == 1
     expected = compiled(1)
     agrees_with_graph(expected, function, *arrays)
-    plan = only(lambda form, order: form == gemm_plan.Form(right="panels") and order == "rows")
+    chunks = gemm_plan.Form(left="whole" if turn_a else "in place", right="panels")
+    plan = only(lambda form, order: form == chunks and order == "rows")
+    assert plan.chunks
     assert plan.wide >= costs.MIN_CHUNK_TILES
     for threads in (1, 3):
         np.testing.assert_array_equal(compiled(threads), expected)
@@ -270,4 +287,9 @@ def test_panels_of_a_convolution_remain_among_its_plans():
 def test_blocks_of_k_are_about_twice_as_long_as_a_chunk_is_wide():
     wide, block = l2_chunk(AVX512, 4096, 4096, 64, 4)
     assert 1 <= block / (wide * 64) <= 4
-    assert l2_chunk(AVX512, 4096 + 1, 4096, 64, 4)[0] == 1
+
+
+def test_chunks_have_about_equal_numbers_of_tiles():
+    """Four tiles fit, but of nine, that would leave one alone; a narrow one counts as well."""
+    assert l2_chunk(AVX512, 16 * 64, 512, 64, 4) == (4, 512)
+    assert l2_chunk(AVX512, 9 * 64, 512, 64, 4) == l2_chunk(AVX512, 8 * 64 + 1, 512, 64, 4) == (3, 512)

@@ -9,7 +9,7 @@ from adjoint.ir import Function, param
 from adjoint.ir.printer import value_names
 from adjoint.lower.contractions.gemm_plan import forms, with_roles
 from adjoint.lower.contractions.matching import join_rows
-from adjoint.lower.contractions.tile_cost import cost_model, ranked_tiles
+from adjoint.lower.contractions.tile_cost import IN_PLACE, cost_model, ranked_tiles
 from adjoint.lower.contractions.traffic import reads_of, split_share
 from adjoint.lower.program import contractions_of
 from adjoint.pipeline import after_graph_passes
@@ -28,11 +28,12 @@ def products(target, seed):
                 yield c
 
 
-def plain(m, k, n, transpose_a=False):
+def plain(m, k, n, transpose_a=False, transpose_b=False):
     """A product as a contraction, and its plan on a kind of CPU."""
-    shapes = ((k, m) if transpose_a else (m, k)), (k, n)
+    shapes = ((k, m) if transpose_a else (m, k)), ((n, k) if transpose_b else (k, n))
     a, b = (param(name, shape) for name, shape in zip("ab", shapes, strict=True))
-    function = Function("f", (a, b), (ops.matmul(ops.transpose(a) if transpose_a else a, b),))
+    made = ops.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+    function = Function("f", (a, b), (made,))
     function = after_graph_passes(function)
 
     def on(kind):
@@ -50,11 +51,20 @@ def test_vectors_lie_across_lines_by_where_rows_start(columns, lanes, share):
     assert split_share(AVX512, c.right, c.k, lanes) == share
 
 
-def test_rows_that_are_not_aligned_are_packed_where_that_costs():
+@pytest.mark.parametrize(("kind", "longer"), [("avx512", False), ("avx512 on a mesh", True)])
+def test_rows_that_are_not_aligned_take_longer_where_that_costs(kind, longer):
     """Every vector of a row takes two lines, of 3838 columns nearly all, of 3856 none."""
-    near, mesh = (plain(160, 160, 3838)(kind).plan.form.right for kind in ("avx512", "avx512 on a mesh"))
-    assert near == "in place" != mesh
-    assert plain(160, 160, 3856)("avx512 on a mesh").plan.form.right == "in place"
+    found = (plain(160, 160, columns)(kind).contraction for columns in (3838, 3856))
+    split, aligned = (cost_model(KINDS[kind], c, 0, IN_PLACE).cheapest()[0] for c in found)
+    assert (split > 1.1 * aligned) == longer
+
+
+@pytest.mark.parametrize("kind", ["avx512", "avx512 on a mesh"])
+def test_tiles_of_a_large_result_with_few_products_are_wide(kind):
+    """It is bound by what it writes: a tile of two vectors shares the lines at both of its ends."""
+    few, many = (plain(1624, depth, 1000, transpose_b=True)(kind).plan for depth in (4, 400))
+    assert few.tile.vectors >= 3
+    assert many.tile.rows >= few.tile.rows
 
 
 def test_a_transposed_operand_is_packed_where_lines_from_afar_are_waited_for():

@@ -67,6 +67,7 @@ def test_tiles_wait_for_rows_that_no_prefetcher_follows(monkeypatch):
     right = Reads(across=4, along=4160, extent=1040, depth=1024, itemsize=4, nbytes=4 << 20)
 
     monkeypatch.setattr(costs, "exposed_transfers", lambda *_: 0.0)
+    monkeypatch.setattr(costs, "PAGE_CYCLES", 0.0)
 
     def stalls(target, left, right_packed=True, left_packed=False, rows=8, order="columns"):
         return Traffic(target, left, right, left_packed, right_packed, 16, 4).step_cycles(rows, 2, order)[2]
@@ -79,6 +80,39 @@ def test_tiles_wait_for_rows_that_no_prefetcher_follows(monkeypatch):
     assert stalls(mesh, replace(left, depth=8)) == 0  # streams on a few pages
     assert stalls(mesh, replace(left, across=4096, along=4)) == 0  # contiguous along k
     assert stalls(mesh, left, right_packed=False, rows=16) == pytest.approx(46 / (48 / 34))
+
+
+def test_few_rows_wait_for_panels_once():
+    """There are no prefetches for them, but the panel stays in L2 for all rows but the first."""
+    mesh = replace(AVX512, scheduler_entries=48, l3_latency=70)
+    right = Reads(across=4, along=1984, extent=496, depth=1024, itemsize=4, nbytes=2 << 20)
+
+    def waits(rows):
+        left = Reads(across=4096, along=4, extent=rows, depth=1024, itemsize=4, nbytes=4096 * rows)
+        return Traffic(mesh, left, right, False, False, 16, 4).step_cycles(5, 2, "columns")[2]
+
+    assert waits(5) > 2 * waits(20) > 0
+
+
+def test_pages_are_looked_up_meanwhile_only_where_schedulers_are_large():
+    mesh = replace(AVX512, scheduler_entries=48, l3_latency=70)
+    left = Reads(across=4, along=8256, extent=2064, depth=256, itemsize=4, nbytes=2 << 20)
+    right = Reads(across=4, along=64, extent=16, depth=256, itemsize=4, nbytes=16 << 10)
+    near, far = (
+        Traffic(target, left, right, False, True, 16, 4).step_cycles(8, 1, "columns") for target in (AVX512, mesh)
+    )
+    assert near[0] == costs.PAGE_CYCLES
+    assert far[0] == 0
+    assert far[2] - near[2] > costs.PAGE_CYCLES
+
+
+def test_prefetchers_fetch_what_lies_between_short_runs_that_are_close():
+    """608 bytes of each row, not only the 128 of a panel; but not the rest of a row of several kilobytes."""
+    close = Reads(across=4, along=608, extent=152, depth=2126, itemsize=4, nbytes=20 << 20)
+    apart = replace(close, along=4864)
+    run = 32 * 4 / costs.far_bytes_per_cycle(AVX512)
+    assert close.first(AVX512, 32) == pytest.approx(608 / 128 * run)
+    assert apart.first(AVX512, 32, "streams") == pytest.approx(run)
 
 
 def test_only_an_operand_with_one_summed_axis_is_a_matrix():

@@ -52,12 +52,12 @@ def l2_chunk(target: Target, columns: int, depth: int, width: int, itemsize: int
 
     Blocks of rows meet all tiles of a chunk, one block after the other. Of every multiply-add, an element of the left
     operand is read again for each ``1 / NC``, and a sum is read and written for each ``1 / KC``: that is least where KC
-    is twice NC. The number of tiles divides that of all columns; it is 1 where columns fill no whole tiles.
+    is twice NC. Chunks have about equal numbers of tiles.
     """
     room = costs.l2_block_bytes(target) // itemsize
     block = ceil(depth / max(round(depth / sqrt(2 * room)), 1))
-    tiles, rest = divmod(columns, width)
-    return (1 if rest else max(divisors(tiles, max(room // (block * width), 1)))), block
+    tiles = ceil(columns / width)
+    return ceil(tiles / ceil(tiles / max(room // (block * width), 1))), block
 
 
 def row_groups(

@@ -121,7 +121,8 @@ def plan_channel_lanes(context: Context, c: Contraction) -> ChannelLanesPlan | N
     target = context.target
     if c.m is None or c.runs:
         return None
-    if not c.k or (len(c.k) == 1 and c.right.index.coefficient(c.n) == 1):
+    # A matrix runs along n or k; every second pixel of an image does not.
+    if not c.k or (len(c.k) == 1 and 1 in (c.right.index.coefficient(c.n), c.right.index.coefficient(c.k[0]))):
         return None
     axes = [v for v in c.axes if v.extent > 1 and v is not c.m]
     batch = tuple(v for v in axes if c.left.index.coefficient(v))

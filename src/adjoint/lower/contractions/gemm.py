@@ -167,9 +167,8 @@ class GemmBuilder:
         def whole(columns: int, column: Index) -> tuple[Stmt, ...]:
             width = -(-columns // plan.lanes) * plan.lanes
             # Layout of a panel: [tile, k, column].
-            beside = Var("beside", plan.wide)
-            own = columns // plan.wide
-            panel_memory = Buffer("panel", c.dtype, plan.block * width, "scratch")
+            beside, pitch = Var("beside", ceil(columns / plan.columns)), min(plan.columns, width)
+            panel_memory = Buffer("panel", c.dtype, plan.block * beside.extent * pitch, "scratch")
             spilled = Buffer("sums", c.dtype, per_group * plan.tile.rows * width, "scratch")
             first_row = part * (per_group * plan.tile.rows)
 
@@ -177,41 +176,49 @@ class GemmBuilder:
                 """Pack a block of k and sweep the rows over it."""
                 split = not (first and last)
                 extents = (extent,) if split else tuple(v.extent for v in c.k)
-                block = KBlock(start, extents, panel_memory, width // plan.wide, as_index(beside) * extent)
-                here = column + as_index(beside) * own
+                block = KBlock(start, extents, panel_memory, pitch, as_index(beside) * extent)
 
-                def tile(rows: int, row: Index) -> tuple[Stmt, ...]:
-                    acc = self.tiles.registers(rows, own)
+                def tile(size: tuple[int, int], row: Index, here: Index) -> tuple[Stmt, ...]:
+                    acc = self.tiles.registers(*size)
                     keep = self.tiles.spilled(spilled, first_row, column, width)
                     begin = self.tiles.clear if first else keep(store=False)
-                    spill = self.tiles.unrolled_tile(acc, rows, own, row, here, keep(store=True), whole=True)
-                    end = self.tiles.stored(acc, (rows, own), row, here, at) if last else spill
-                    down, tiles = (row - first_row) // plan.tile.rows, per_group * plan.wide
+                    spill = self.tiles.unrolled_tile(acc, *size, row, here, keep(store=True), whole=True)
+                    end = self.tiles.stored(acc, size, row, here, at) if last else spill
+                    down, tiles = (row - first_row) // plan.tile.rows, per_group * beside.extent
                     iteration = as_index(beside) * per_group + down
-                    if plan.walks_chunks:
-                        iteration = down * plan.wide + as_index(beside)
+                    if plan.chunks:
+                        iteration = down * beside.extent + as_index(beside)
                     if last:
                         fresh = hints.panel(then, following * (plan.columns * plan.wide), columns, as_index(0))
                     else:
                         fresh = hints.panel(at, column, columns, start + extent)
                     mine = fresh.share(iteration, tiles) if fresh is not None else None
                     if last:
-                        share = (as_index(beside), plan.wide) if plan.walks_chunks else (as_index(0), 1)
-                        prefetch = hints.packed((rows, own), (row, here, at), (start, extent), mine, share)
+                        share = (as_index(beside), beside.extent) if plan.chunks else (as_index(0), 1)
+                        prefetch = hints.packed(size, (row, here, at), (start, extent), mine, share)
                     else:
                         prefetch = slots_of([mine], c, extent)
                     return (
-                        *self.tiles.unrolled_tile(acc, rows, own, row, here, begin, whole=True),
-                        *self.tiles.multiply(acc, rows, own, row, here, at, block, prefetch),
+                        *self.tiles.unrolled_tile(acc, *size, row, here, begin, whole=True),
+                        *self.tiles.multiply(acc, *size, row, here, at, block, prefetch),
                         *end,
                     )
 
-                packing = pack_panel(plan, at, panel_memory, column, columns, width, start, extent if split else 0)
-                if plan.walks_chunks:
-                    swept = self._rows(part, per_group, lambda rows, row: nest([beside], tile(rows, row)))
-                else:
-                    swept = nest([beside], self._rows(part, per_group, tile))
-                return (*packing, *swept)
+                def across(rows: int, row: Index) -> tuple[Stmt, ...]:
+                    """All tiles of a block of rows."""
+                    body = tiled(
+                        as_index(beside), columns, plan.columns, lambda own, x: tile((rows, own), row, column + x)
+                    )
+                    return nest([beside], body)
+
+                def down(own: int, x: Index) -> tuple[Stmt, ...]:
+                    """All tiles of a panel."""
+                    return self._rows(part, per_group, lambda rows, row: tile((rows, own), row, column + x))
+
+                packing = pack_panel(plan, at, panel_memory, column, columns, pitch, start, extent if split else 0)
+                if plan.chunks:
+                    return (*packing, *self._rows(part, per_group, across))
+                return (*packing, *nest([beside], tiled(as_index(beside), columns, plan.columns, down)))
 
             return self._blocks(segment)
 

@@ -70,8 +70,10 @@ class GemmPlan:
         Tiles side by side in a packed panel, or in the columns of a unit that updates its sums.
     block : int
         Steps of k for which a panel is packed at a time (KC in BLIS), or of an update; 0 for all.
+    chunks : bool
+        Whether blocks of rows meet all panels of a packed chunk, one block after the other.
     groups : int
-        Row groups that meet a packed panel, each a unit of work of its own.
+        Row groups that meet a packed panel or chunk, each a unit of work of its own.
     order : {"images", "columns", "rows"}
         What units walk in their outer loop: blocks of rows for a whole image, panels of columns, or blocks of rows; of
         a unit that packs, what it walks inside.
@@ -91,16 +93,12 @@ class GemmPlan:
     convert_right: bool = False
     wide: int = 1
     block: int = 0
+    chunks: bool = False
     groups: int = 1
     order: Literal["images", "columns", "rows"] = "columns"
     l2_panels: int = 1
     border: Border | None = None
     cycles: float = 0.0
-
-    @property
-    def walks_chunks(self) -> bool:
-        """Whether blocks of rows meet all panels of a packed chunk, one block after the other."""
-        return _walks_chunks(self.contraction, self.form, self.order)
 
     def without(self, border: Border) -> "GemmPlan":
         """The plan that leaves out the products at a border, if tiles have one row of an image or neighbors of it."""
@@ -172,11 +170,6 @@ def _are_rows(c: Contraction) -> bool:
     return reads_of(c.left, c.m, c.k) is not None and reads_of(c.right, c.n, c.k) is not None
 
 
-def _walks_chunks(c: Contraction, form: Form, order: str) -> bool:
-    """Whether blocks of rows of a plain product walk a chunk; of others, the order is that of units alone."""
-    return form.right == "panels" and order == "rows" and _is_plain(c)
-
-
 def with_roles(c: Contraction, form: Form) -> Contraction:
     """The contraction with the roles that its operands have in a form."""
     if not form.swapped:
@@ -214,7 +207,7 @@ def forms(target: Target, c: Contraction) -> Iterator[tuple[Form, Order]]:
         for how in lefts:
             for packed in rights:
                 # Blocks of rows walk a chunk of panels if they are short runs along k.
-                chunks = how == "in place" and left.runs_along_k
+                chunks = how == "whole" or left.runs_along_k
                 for order in orders if packed != "panels" or chunks else orders[:1]:
                     yield Form(swapped, how, packed), order
         if contiguous and not converted and own.rows <= costs.MAX_UPDATED_ROWS and right.jumps:
@@ -226,8 +219,9 @@ def _plan(target: Target, c: Contraction, tile: Tile, form: Form, order: Order, 
     lanes = tile_lanes(target, c)
     width, itemsize = tile.vectors * lanes, c.dtype.itemsize
     block, wide, groups = c.depth, 1, 1
+    # The order of other contractions is that of units alone.
+    chunks = form.right == "panels" and order == "rows" and _is_plain(c)
     if form.right == "panels":
-        chunks = _walks_chunks(c, form, order)
         if chunks:
             wide, block = l2_chunk(target, c.columns, c.depth, width, itemsize)
         elif len(c.k) == 1:
@@ -252,6 +246,7 @@ def _plan(target: Target, c: Contraction, tile: Tile, form: Form, order: Order, 
         convert_right=convert_right and form.right != "whole",
         wide=wide,
         block=block,
+        chunks=chunks,
         groups=groups,
         order="images" if iterates_images(target, c) else order,
         l2_panels=l2_panels(target, c.rows, c.columns, c.depth, c.right.dtype.itemsize, width),

@@ -14,7 +14,7 @@ from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction, in_arithmetic, transposed_run
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops
+from adjoint.lower.loops import nest, pieces, ravel, tiled, unravel, unroll_around, vector_loops
 
 __all__ = ["pack_along", "pack_columns", "pack_left", "pack_panel"]
 
@@ -31,9 +31,9 @@ def pack_left(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel, C
     )
     # A unit copies a block of rows; or, where the rows of a step lie side by side, a few steps of all blocks.
     streams = len(c.k) == 1 and abs(c.left.index.coefficient(m) or 0) == 1
-    pieces = ceil(c.depth / costs.PACKED_STEPS) if streams else blocks
-    unit = Var("u", prod(v.extent for v in batch) * pieces)
-    piece, at = as_index(unit) % pieces, unravel(batch, as_index(unit) // pieces)
+    parts = ceil(c.depth / costs.PACKED_STEPS) if streams else blocks
+    unit = Var("u", prod(v.extent for v in batch) * parts)
+    piece, at = as_index(unit) % parts, unravel(batch, as_index(unit) // parts)
 
     def copy(rows: int, block: Index, k: dict[Var, Index]) -> tuple[Stmt, ...]:
         def body(row: Index, _: Index) -> tuple[Stmt, ...]:
@@ -105,19 +105,43 @@ def pack_panel(
     panel: Buffer,
     column: Index,
     columns: int,
-    width: int,
+    pitch: int,
     start: Index,
     extent: int,
     place: Index | None = None,
 ) -> tuple[Stmt, ...]:
-    """Pack columns with contiguous lanes into a panel; squares are transposed along runs of steps.
+    """Pack columns with contiguous lanes into a panel: ``[tile, k, column]``.
 
-    `extent` steps of k from `start` on; all of them if it is 0. The panel begins at `place` of its buffer.
+    `extent` steps of k from `start` on; all of them if it is 0. The panel begins at `place` of its buffer, and `pitch`
+    elements are from one step to the next.
     """
-    c = plan.contraction
-    lanes, load, beside = plan.lanes, c.right, Var("beside", plan.wide)
-    own, pitch = columns // beside.extent, width // beside.extent
+    steps = extent or plan.contraction.depth
     origin = as_index(0) if place is None else place
+    packed: list[Stmt] = []
+    for first, many, own in pieces(columns, plan.columns):
+        beside = Var("beside", many)
+        corner = column + first + as_index(beside) * own
+        spot = origin + (as_index(beside) + first // plan.columns) * steps * pitch
+        packed += _pack_tiles(plan, at, panel, beside, (corner, own), (start, extent), (spot, pitch))
+    return tuple(packed)
+
+
+def _pack_tiles(
+    plan: GemmPlan,
+    at: dict[Var, Index],
+    panel: Buffer,
+    beside: Var,
+    across: tuple[Index, int],
+    along: tuple[Index, int],
+    to: tuple[Index, int],
+) -> tuple[Stmt, ...]:
+    """Pack tiles `beside` each other, of equal width; squares are transposed along runs of steps.
+
+    `across` are the first column and their number, `along` the first step of k and their number, and `to` the place in
+    the panel and the pitch of its rows.
+    """
+    c, load, lanes = plan.contraction, plan.contraction.right, plan.lanes
+    (column, own), (start, extent), (origin, pitch) = across, along, to
     blocks = (extent,) if extent else tuple(v.extent for v in c.k)
     kept, run, stride = transposed_run(load, c.k, blocks)
     steps = tuple(Var(v.name, block) for v, block in zip(c.k[:kept], blocks, strict=False))
@@ -127,10 +151,9 @@ def pack_panel(
 
     def copies(step: Index) -> tuple[Stmt, ...]:
         def body(inside: Index, _: Index) -> tuple[Stmt, ...]:
-            column_of = column + as_index(beside) * own + inside
-            source = load.index.substitute({**base, c.n: column_of}) + step * stride
+            source = load.index.substitute({**base, c.n: column + inside}) + step * stride
             before = ravel(steps, {s: as_index(s) for s in steps}) * run + step
-            spot = origin + (as_index(beside) * prod(blocks) + before) * pitch + inside
+            spot = origin + before * pitch + inside
             return (Store(((panel, spot, in_arithmetic(Load(load.buffer, source))),)),)
 
         if square == 1 or not own % lanes:

@@ -291,13 +291,15 @@ class CostModel:
                 if self.traffic is not None:
                     step += self.traffic.first_cycles(rows, vectors, step, wide if self.packed else 0)
                 once = costs.TILE_CYCLES + height * width * self.stores
+                once += self._written(height, width, order, step * self.depth)
                 if self.updates:
                     once += (costs.TILE_CYCLES + 2 * height * width) * (self.depth / costs.UPDATE_STEPS)
                 total += many_rows * many * (step * self.depth / stack + once)
         edges = (self.rows % rows > 0) + (columns % vectors > 0)
         columns_each = wide * vectors * self.lanes
         groups = row_groups(self.target, self.rows, self.columns, self.batches, rows, columns_each, chunks)
-        total += self.packing * groups
+        if self.packed:
+            total += self._packing(chunks) * groups
         blocks = groups if self.packed else ceil(self.rows / rows)
         units = self.batches // stack * blocks * ceil(columns / vectors / wide)
         idle = costs.idle(self.target, units) if self.shared else 1.0
@@ -325,8 +327,31 @@ class CostModel:
         spilled = 2 * result * (ceil(self.depth / block) - 1) / self.target.l2_bytes_per_cycle if block else 0.0
         return pages, lines, waits, spilled + self._jumps(order, width * wide)
 
+    def _packing(self, chunks: bool) -> float:
+        """Cycles to pack all panels once: to copy them, and for the transfers that nothing hides."""
+        nbytes = self.depth * self.columns * self.itemsize
+        if self.traffic is None or nbytes <= costs.l1_bytes(self.target):
+            return self.packing
+        transfers = costs.CHUNK_TRANSFERS if chunks else costs.PANEL_TRANSFERS
+        exposed = costs.EXPOSED_TRANSFERS if costs.hides_latency(self.target) else 1.0
+        return self.packing + exposed * transfers * nbytes / self.target.l2_bytes_per_cycle
+
+    def _written(self, height: int, width: int, order: Order, products: float) -> float:
+        """Cycles to write a tile of a large result that so many cycles of products do not hide.
+
+        A line across the ends of tiles is written by both, unless one follows the other.
+        """
+        line, nbytes = self.target.line_bytes, self.rows * self.columns * self.batches * self.itemsize
+        if self.traffic is None:
+            return 0.0
+        run = width * self.lanes * self.itemsize
+        if (order == "columns" or self.packed) and (self.columns * self.itemsize % line or run % line):
+            run += line - self.itemsize
+        cycles = costs.written_cycles(self.target, height * run, nbytes)
+        return max(cycles - products, costs.EXPOSED_TRANSFERS * cycles)
+
     def _jumps(self, order: Order, panel: int) -> float:
-        """Cycles to reach rows of a large result and of what its epilogue reads, panel by panel on other pages.
+        """Cycles to reach rows of what the epilogue of a large result accesses, panel by panel on other pages.
 
         Rows of a small result whose distance is that of pages compete for the same sets of the first-level cache. Many
         small results together are large.
@@ -343,7 +368,7 @@ class CostModel:
             numbers = self.rows, self.columns, self.depth, self.itemsize, panel // self.itemsize
             panel *= l2_panels(self.target, *numbers)
         assert self.traffic is not None
-        tensors = 1 + 2 * self.traffic.streams
+        tensors = 2 * self.traffic.streams
         near = result * self.batches * tensors <= costs.l3_block_bytes(self.target)
         visit = costs.l3_row_cycles(self.target) if near else costs.FAR_ROW_CYCLES
         return self.rows * (ceil(row / panel) - 1) * tensors * visit

@@ -109,9 +109,13 @@ class Reads:
         It follows lines that are near each other, and streams on a few pages, from tile to tile.
         """
         near = costs.SKIPPED_LINES * target.line_bytes, costs.HARDWARE_STREAMS * costs.PAGE_BYTES
-        if self.along - count * self.across <= near[0] or self.depth * self.along <= near[1]:
+        if self._skipped(count) <= near[0] or self.depth * self.along <= near[1]:
             return 0.0
         return min(self.lines(target, count, 1)[0], 1.0)
+
+    def _skipped(self, count: int) -> int:
+        """Bytes between what two steps of k read of `count` neighbors."""
+        return self.along - count * self.across
 
     @property
     def jumps(self) -> bool:
@@ -144,12 +148,16 @@ class Reads:
         """Cycles per step of k to read `count` neighbors for the first time, from where the operand is.
 
         Tiles wait for a row in memory and then for its lines, copies for both at once; and streams, which read a few
-        whole rows before the next, for the lines only, since the hardware prefetcher follows them.
+        whole rows before the next, for the lines only, since the hardware prefetcher follows them. It fetches lines
+        between short runs that are close to each other, too.
         """
         if self.nbytes <= costs.l2_bytes(target):
             return 0.0
         near = self.nbytes <= costs.l3_block_bytes(target)
         run = count * self.itemsize
+        close = self._skipped(count) <= costs.SKIPPED_LINES * target.line_bytes
+        if how != "streams" and not self.runs_along_k and close:
+            run = self.along
         moved = run / (target.l3_bytes_per_cycle if near else costs.far_bytes_per_cycle(target))
         if run <= target.line_bytes and not self.runs_along_k and self.along > 2 * target.line_bytes:
             moved *= costs.SINGLE_LINES
@@ -233,11 +241,12 @@ class Traffic:
         columns = vectors * self.lanes
         left = self.left.packed(rows, self.itemsize) if self.left_packed else self.left
         right = self.right.packed(columns, self.itemsize) if self.right_packed else self.right
-        block = block or right.depth
+        block, streams = block or right.depth, self.streams
         if order == "columns":
             again_left, again_right = self._all(left, rows, self.left_packed), right.block(columns, block)
         elif wide > 1:
-            # Between two uses of a row, as much of a panel streams past it.
+            # Between two uses of a row, as much of a panel streams past it; between those of a chunk, a block of rows.
+            streams = 0
             again_left = Block(1, (rows + columns) * block * self.itemsize, 0)
             again_right = Block(1, wide * columns * block * self.itemsize, 0)
         else:
@@ -248,16 +257,19 @@ class Traffic:
             (right, columns, again_right, left.extent > rows),
         ):
             if again_read:
-                cycles = self._lines(reads, count, again, block)
+                cycles = self._lines(reads, count, again, block, streams)
                 lines += cycles
                 apart = reads.along > max(count * reads.across, reads.itemsize)
                 exposed += cycles * costs.exposed_transfers(self.target, apart)
         instructions, stalls = (rows + 1) * vectors, 0.0
         if not self.left_packed:
-            stalls = self._stalls(left, rows, again_left, right.extent, instructions)
+            stalls = self._stalls(left, rows, again_left, (right.extent, columns), instructions)
         if not (self.right_packed or self.updates):
-            stalls = max(stalls, self._stalls(right, columns, again_right, left.extent, instructions))
-        return left.pages() + (0.0 if self.updates else right.pages()), lines, exposed + stalls
+            stalls = max(stalls, self._stalls(right, columns, again_right, (left.extent, rows), instructions))
+        pages = left.pages() + (0.0 if self.updates else right.pages())
+        if costs.hides_latency(self.target):
+            return pages, lines, exposed + stalls
+        return 0.0, lines, exposed + stalls + pages
 
     def first_cycles(self, rows: int, vectors: int, step: float, wide: int) -> float:
         """Cycles per step of k to read operands the first time, beyond a tile's own; the average over all tiles.
@@ -275,18 +287,21 @@ class Traffic:
             right = self.right.first(self.target, columns, "streams" if self.updates else "tiles") - step
         return max(left, 0) / ceil(self.right.extent / columns) + max(right, 0) / ceil(self.left.extent / rows)
 
-    def _stalls(self, reads: Reads, count: int, again: Block, other: int, instructions: int) -> float:
+    def _stalls(self, reads: Reads, count: int, again: Block, other: tuple[int, int], instructions: int) -> float:
         """Cycles per step of so many instructions to wait for lines of `count` neighbors, which no prefetcher follows.
 
-        Those that tiles read again, unless they stay in the second-level cache; with few neighbors of the `other`
-        operand, for which there are no software prefetches, those that they read for the first time.
+        Those that tiles read again, unless they stay in the second-level cache; then those that the first of them
+        reads, if the `other` operand has few neighbors, for which there are no software prefetches. It is given by
+        their number and how many of them a tile has.
         """
+        neighbors, each = other
         if reads.nbytes <= costs.l2_bytes(self.target) * 3 // 4:
             return 0.0
         stays = again.stays_in(self.target.l2, costs.l2_block_bytes(self.target) // (1 + self.streams))
-        if stays and other >= costs.MIN_PREFETCHED_ROWS:
+        if stays and neighbors >= costs.MIN_PREFETCHED_ROWS:
             return 0.0
-        return reads.leaps(self.target, count) * costs.stall_cycles(self.target, instructions, reads.nbytes)
+        waits = reads.leaps(self.target, count) * costs.stall_cycles(self.target, instructions, reads.nbytes)
+        return waits / ceil(neighbors / each) if stays else waits
 
     def _all(self, reads: Reads, count: int, packed: bool) -> Block:
         """The memory of the whole operand; packed, its panels follow each other."""
@@ -295,11 +310,11 @@ class Traffic:
             return Block(1, panels * count * reads.depth * reads.itemsize, 0)
         return reads.block(reads.extent, reads.depth)
 
-    def _lines(self, reads: Reads, count: int, block: Block, steps: int) -> float:
+    def _lines(self, reads: Reads, count: int, block: Block, steps: int, streams: int) -> float:
         """Cycles per step of k to read `count` neighbors of a block that was read before."""
         fresh, left = reads.lines(self.target, count, steps)
         near = costs.l2_read_cycles(self.target, self.target.line_bytes)
-        wait = fresh * line_cycles(self.target, block, self.streams) + left * near
+        wait = fresh * line_cycles(self.target, block, streams) + left * near
         # Lines beside those of a jump have been prefetched, unless that many map to the same sets.
         beside = Block(steps, 2 * count * reads.itemsize, reads.along)
         room = costs.l2_block_bytes(self.target) // (1 + self.streams)
