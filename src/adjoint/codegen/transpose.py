@@ -45,8 +45,11 @@ class Transpose:
 
     @property
     def pays_off(self) -> bool:
-        """Whether the elements are no fewer than the shuffles of a square."""
-        return self.outer.extent * self.inner.extent >= self.size * (self.size.bit_length() - 1)
+        """Whether the elements are at least half as many as the shuffles of a square.
+
+        Those of rows that are missing vanish: three rows take a fifth of the time that they take lane by lane.
+        """
+        return 2 * self.outer.extent * self.inner.extent >= self.size * (self.size.bit_length() - 1)
 
 
 def match_transpose(loop: For) -> Transpose | None:

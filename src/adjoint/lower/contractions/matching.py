@@ -25,11 +25,14 @@ __all__ = ["join_rows", "join_runs", "match_contraction", "split_rows"]
 
 
 def match_contraction(context: Context, group: Group) -> Contraction | None:
-    """The contraction that a group's root computes, or None where it is another reduction."""
+    """The contraction that a group's root computes, or None where it is another reduction, or sums single products."""
     out = output_vars(group.shape)
     description = _describe(context, group, tuple(as_index(v) for v in out))
     factors = _factors(description)
     if factors is None or any(v.extent == 0 for v in (*out, *description.vars)):
+        return None
+    if all(v.extent == 1 for v in description.vars):
+        # The kernel of any reduction writes an outer product row by row; tiles would write short runs of several rows.
         return None
     indices = [load.index for load in factors]
     out_parts = [_split(v, indices) for v in out]
