@@ -75,7 +75,7 @@ def test_products_agree_with_float64(m, k, n, transpose_a, transpose_b):
 
 
 @pytest.mark.parametrize("level", levels())
-@pytest.mark.parametrize("columns", [2, 3, 4])
+@pytest.mark.parametrize("columns", [2, 3])
 def test_rows_of_few_columns_agree_at_every_width(level, columns):
     """Lanes run along the rows, and tiles are transposed in registers, in which most rows of a square are missing."""
     function = product(200, 5, columns, transpose_a=True)
