@@ -392,8 +392,9 @@ CHANNEL_LANES_FEW = 64
 CHANNEL_LANES_STORE_CYCLES = 12
 #: The same of a depthwise convolution with lanes along channels, whose sums are in the first-level cache (Zen 5).
 DEPTHWISE_LANES_STORE_CYCLES = 7
-#: Cycles to start a kernel that packs an operand as a whole: those of a barrier between threads.
-PACKING_CYCLES = 3000.0
+#: Cycles to start a kernel that packs an operand as a whole: those of a barrier between threads (Cascade Lake, two
+#: threads of which each shares its core with another machine: with 3000, the step of the MLP takes 1.1 times as long).
+PACKING_CYCLES = 8000.0
 #: Tiles side by side in a panel that is packed from an operand in memory: wide panels touch fewer rows (Zen 5).
 PANEL_TILES = 4
 #: Extent of k from which the conflicts of rows that share a cache set cost more than packing (Zen 5).

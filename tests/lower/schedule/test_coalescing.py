@@ -191,7 +191,8 @@ def test_steps_have_fewer_kernels_and_no_more_barriers(name, monkeypatch):
     monkeypatch.setitem(KERNEL_PASSES, "coalesce_serial", lambda kernels, _: list(kernels))
     before = lower_function(module_of(name)["step"], host())
     assert len(made.kernels) < len(before.kernels)
-    assert len(made.barriers) <= len(before.barriers)
+    # Those of dependences; memory that kernels reuse may add some to either.
+    assert len(barriers(made.kernels, {})) <= len(barriers(before.kernels, {}))
     assert made.arena_bytes <= 1.1 * before.arena_bytes
     shared = [[k.name for k in p.kernels if k.parallel] for p in (made, before)]
     assert shared[0] == shared[1]

@@ -334,7 +334,11 @@ class CostModel:
             return self.packing
         transfers = costs.CHUNK_TRANSFERS if chunks else costs.PANEL_TRANSFERS
         exposed = costs.EXPOSED_TRANSFERS if costs.hides_latency(self.target) else 1.0
-        return self.packing + exposed * transfers * nbytes / self.target.l2_bytes_per_cycle
+        cycles = self.packing + exposed * transfers * nbytes / self.target.l2_bytes_per_cycle
+        if chunks and self.traffic.right.nbytes > costs.l3_block_bytes(self.target):
+            # A chunk from memory is more than prefetches bring beside the products of the one before.
+            cycles += costs.exposed_transfers(self.target) * nbytes / costs.far_bytes_per_cycle(self.target)
+        return cycles
 
     def _written(self, height: int, width: int, order: Order, products: float) -> float:
         """Cycles to write a tile of a large result that so many cycles of products do not hide.
@@ -353,22 +357,20 @@ class CostModel:
     def _jumps(self, order: Order, panel: int) -> float:
         """Cycles to reach rows of what the epilogue of a large result accesses, panel by panel on other pages.
 
-        Rows of a small result whose distance is that of pages compete for the same sets of the first-level cache. Many
-        small results together are large.
+        Not if that is the result alone, whose stores do not wait for their lines. Rows of a small result whose distance
+        is that of pages compete for the same sets of the first-level cache.
         """
         result, row = self.rows * self.columns * self.itemsize, self.columns * self.itemsize
         if (order == "rows" and not self.packed) or row < costs.PAGE_STRIDE:
             return 0.0
         if result <= costs.l2_bytes(self.target):
-            visits = self.rows * (ceil(row / panel) - 1)
-            if result * self.batches > costs.l2_bytes(self.target):
-                return visits * costs.l3_row_cycles(self.target)
-            return visits * costs.CONFLICTING_ROW_CYCLES if row % costs.PAGE_STRIDE == 0 else 0.0
+            near = result * self.batches <= costs.l2_bytes(self.target) and row % costs.PAGE_STRIDE == 0
+            return self.rows * (ceil(row / panel) - 1) * costs.CONFLICTING_ROW_CYCLES if near else 0.0
         if not self.packed:
             numbers = self.rows, self.columns, self.depth, self.itemsize, panel // self.itemsize
             panel *= l2_panels(self.target, *numbers)
         assert self.traffic is not None
-        tensors = 2 * self.traffic.streams
+        tensors = 1 + 2 * self.traffic.streams if self.traffic.streams > 1 else 0
         near = result * self.batches * tensors <= costs.l3_block_bytes(self.target)
         visit = costs.l3_row_cycles(self.target) if near else costs.FAR_ROW_CYCLES
         return self.rows * (ceil(row / panel) - 1) * tensors * visit
