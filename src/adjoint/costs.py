@@ -272,7 +272,7 @@ def stall_cycles(target: Target, instructions: float, nbytes: float) -> float:
 
 
 def hides_latency(target: Target) -> bool:
-    """Whether schedulers hold as many instructions as the third-level cache takes cycles."""
+    """Whether schedulers hold as many instructions as the third-level cache takes cycles, or neither is known."""
     return target.scheduler_entries >= target.l3_latency
 
 

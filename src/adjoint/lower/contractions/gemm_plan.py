@@ -206,7 +206,7 @@ def forms(target: Target, c: Contraction) -> Iterator[tuple[Form, Order]]:
             rights = ("in place",)
         for how in lefts:
             for packed in rights:
-                # Blocks of rows walk a chunk of panels if they are short runs along k.
+                # Blocks of rows walk a chunk of panels if they are contiguous along k, or packed.
                 chunks = how == "whole" or left.runs_along_k
                 for order in orders if packed != "panels" or chunks else orders[:1]:
                     yield Form(swapped, how, packed), order

@@ -137,8 +137,8 @@ def _pack_tiles(
 ) -> tuple[Stmt, ...]:
     """Pack tiles `beside` each other, of equal width; squares are transposed along runs of steps.
 
-    `across` are the first column and their number, `along` the first step of k and their number, and `to` the place in
-    the panel and the pitch of its rows.
+    `across` are the first column and the columns of a tile, `along` the first step of k and the number of steps, `to`
+    the place in the panel and the pitch of its rows.
     """
     c, load, lanes = plan.contraction, plan.contraction.right, plan.lanes
     (column, own), (start, extent), (origin, pitch) = across, along, to
