@@ -148,6 +148,10 @@ def test_an_element_that_is_broadcast_takes_one_pass_through_the_units_however_w
     narrow = replace(model, load_units=1, datapath_bytes=32)
     assert costs.load_cycles(model, 2, 6) == costs.load_cycles(model, 8)
     assert costs.load_cycles(narrow, 0, 6) == costs.load_cycles(narrow, 3)
+    # A multiply-add with an element in memory is split where schedulers are small.
+    mesh = replace(model, scheduler_entries=48, l3_latency=70)
+    assert costs.load_cycles(mesh, 1, 12, folded=True) == pytest.approx(costs.load_cycles(mesh, 1, 16))
+    assert costs.load_cycles(model, 1, 12, folded=True) == costs.load_cycles(model, 1, 12)
     # Of vectors as wide as the units, twice as many are loaded.
     assert costs.load_cycles(narrow.narrowed(32), 0, 6) == costs.load_cycles(narrow, 0, 6)
 

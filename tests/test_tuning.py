@@ -48,7 +48,6 @@ CASES = {
     "turned": lambda: product(64, 128, 80, transpose_b=True),
     "batches": lambda: product(30, 40, 50, batch=(3,)),
     "narrow": lambda: product(100, 40, 3, transpose_a=True),
-    "outer": lambda: product(520, 1, 520),
     "convolution": convolution,
     "strided": strided,
     "weight gradient": weight_gradient,

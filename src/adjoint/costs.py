@@ -242,20 +242,20 @@ def multiply_add_cycles(target: Target, vectors: float) -> float:
     return vectors / target.fma_units
 
 
-#: Fraction of the peak rate of loads that is sustained (Zen 5); and on cores that do not hide latencies, where
-#: multiply-adds with an element in memory take two instructions (Cascade Lake: tiles of 16 rows and one vector take
-#: 12.5 cycles per step from the first-level cache).
-SUSTAINED_LOADS = 0.9, 0.7
+#: Loads that a multiply-add with an element in memory takes on cores that do not hide latencies, which split it in two
+#: (Cascade Lake: tiles of 16 rows and one vector take 12.5 cycles per step from the first-level cache).
+FOLDED_LOADS = 4 / 3
 
 
-def load_cycles(target: Target, vectors: float, broadcasts: float = 0.0) -> float:
-    """Cycles to load so many vectors and elements that are broadcast, at the rate that is sustained.
+def load_cycles(target: Target, vectors: float, broadcasts: float = 0.0, folded: bool = False) -> float:
+    """Cycles to load so many vectors and elements that are broadcast; 90 % of the peak rate is sustained (Zen 5).
 
     A vector that is wider than the units takes as many loads as it passes through; an element takes one (Zen 4: tiles
     of one vector of 512 bits run at 99 % of the peak, with as many broadcasts as multiply-adds).
     """
-    loads = vectors + broadcasts * min(target.datapath_bytes / target.vector_bytes, 1.0)
-    return loads / (SUSTAINED_LOADS[not hides_latency(target)] * target.load_units)
+    each = FOLDED_LOADS if folded and not hides_latency(target) else 1.0
+    loads = vectors + broadcasts * each * min(target.datapath_bytes / target.vector_bytes, 1.0)
+    return loads / (0.9 * target.load_units)
 
 
 def stall_cycles(target: Target, instructions: float, nbytes: float) -> float:

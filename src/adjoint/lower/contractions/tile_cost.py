@@ -393,7 +393,7 @@ class CostModel:
         compute = costs.multiply_add_cycles(self.target, (height * width + width * self.shuffles) * stack) * masked
         # Windows are not aligned: a vector reaches into the next cache line.
         lines = 1 + self.target.vector_bytes / self.target.line_bytes if self.taps > 1 and not self.packed else 1
-        loads = costs.load_cycles(self.target, width * stack * (1 + self.shuffles) * lines, height)
+        loads = costs.load_cycles(self.target, width * stack * (1 + self.shuffles) * lines, height, width * stack == 1)
         row = width * stack * self.lanes * self.itemsize
         streams = not self.near and row * self.depth * 2 > costs.l1_bytes(self.target) and wide == 1
         stream = row / self.taps / self.target.l2_bytes_per_cycle if streams else 0.0
