@@ -47,7 +47,8 @@ class Transpose:
     def pays_off(self) -> bool:
         """Whether the elements are at least half as many as the shuffles of a square.
 
-        Those of rows that are missing vanish: three rows take a fifth of the time that they take lane by lane.
+        Those of rows that are missing vanish: a product with three columns took a fifth of the time that it took lane
+        by lane (Cascade Lake).
         """
         return 2 * self.outer.extent * self.inner.extent >= self.size * (self.size.bit_length() - 1)
 
