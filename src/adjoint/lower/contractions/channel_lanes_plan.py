@@ -228,19 +228,4 @@ def _cycles(target: Target, plan: ChannelLanesPlan, sweep: float) -> float:
     stores = vectors * costs.CHANNEL_LANES_STORE_CYCLES
     idle = costs.idle(target, plan.units)
     shared = (max(compute, moved) + moved * costs.exposed_transfers(target) + spilled + stores) * idle
-    return before + shared + _stalls(target, plan)
-
-
-def _stalls(target: Target, plan: ChannelLanesPlan) -> float:
-    """Cycles to wait for a matrix beyond the second-level cache, contiguous along k: tiles read short runs of its rows.
-
-    Rows of an image are read in long ones, and again for the next row of a window.
-    """
-    c, itemsize = plan.contraction, plan.contraction.dtype.itemsize
-    channel, pixel = (abs(c.right.index.coefficient(v) or 0) * itemsize for v in (c.k[0], plan.rows[-1]))
-    if channel >= pixel or c.right.buffer.nbytes <= costs.l2_block_bytes(target):
-        return 0.0
-    batches, points = (prod(v.extent for v in axes) for axes in (plan.batch, plan.rows))
-    steps = batches * points / prod(plan.tile) * c.depth * (1 if plan.stays(target) else plan.panels)
-    lines = steps * min(channel / target.line_bytes, 1.0)
-    return lines * costs.stall_cycles(target, (prod(plan.tile) + 1) * plan.vectors, c.right.buffer.nbytes)
+    return before + shared
