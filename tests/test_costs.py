@@ -36,6 +36,19 @@ MATHEMATICS = (
 )
 
 
+def test_no_module_assigns_a_name_twice():
+    """The second of two planning numbers with one name would replace the first one."""
+    for path in sorted(ROOT.rglob("*.py")):
+        assigned = [
+            target.id
+            for node in ast.parse(path.read_text()).body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+            if isinstance(target, ast.Name) and target.id != "_"
+        ]
+        assert len(set(assigned)) == len(assigned), path
+
+
 def numbers_of(tree):
     """Names that a module assigns a number, or a product of numbers, at its top."""
     for node in tree.body:

@@ -662,7 +662,7 @@ COLUMN_VECTORS, SCATTER_VECTORS = 2, 4
 #: operation per lane and element, a merge step about 14 cycles per element, whose loads and comparison form a chain.
 SORT_BLOCK = 32
 #: Vectors of a row of a small matrix that are accumulated together.
-ROW_VECTORS = 4
+MATRIX_ROW_VECTORS = 4
 #: Vectors of neighboring results in a unit of a prefix scan, and rows where its axis is the last one: as many chains of
 #: operations that wait for each other, of four cycles each, keep two units of arithmetic busy.
 SCAN_VECTORS, SCAN_ROWS = 4, 8

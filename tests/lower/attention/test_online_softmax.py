@@ -221,6 +221,16 @@ def test_a_step_has_two_kernels_that_stream():
     assert len(program.kernels) <= 5, "delta and the sum are the others"
 
 
+def test_so_has_a_step_whose_queries_keys_and_values_are_parts_of_one_tensor():
+    """The gradient of values comes first then, and the forward pass has the rows and steps of the gradient of queries."""
+    joined = param("joined", (2, 128, 3 * 8))
+    parts = [ops.slice(joined, (0, 0, 8 * n), (2, 128, 8 * n + 8)) for n in range(3)]
+    loss = ops.sum(ops.square(ops.scaled_dot_product_attention(*parts, causal=True)))
+    program = lower_function(gradient(Function("f", (joined,), (loss,)), ["joined"]), host_target())
+    streamed = [k for k in program.kernels if "attention" in k.name]
+    assert len(streamed) == 2
+
+
 def test_what_follows_attention_ends_its_kernel():
     (q, k, v, _), arrays = inputs((2,), 40, 24, 8, 8, "f32")
     out = ops.add(ops.tanh(apply(Attention(0.5, False), q, k, v)), q)

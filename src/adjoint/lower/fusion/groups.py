@@ -274,21 +274,22 @@ class _Fuser:
         Rows and steps may be exchanged if both add up weights.
         """
         keys = [key for key in (pattern.attention_key, pattern.exchanged_key) if key]
-        known = [self.attentions[key] for key in keys if key in self.attentions]
-        self.attentions |= dict.fromkeys(keys, known[0] if known else group)
-        if not known:
-            return
-        leader = known[0]
-        together = [leader, *leader.companions]
-        level = max(leader.level, group.level)
-        settled = level > leader.level and any(g in self.consumed for g in together)
-        if settled or any(g in producers for g in together):
-            self.attentions |= dict.fromkeys(keys, group)
+        known = dict.fromkeys(self.attentions[key] for key in keys if key in self.attentions)
+        leader = next((g for g in known if self._may_share_kernel(g, group, producers)), None)
+        self.attentions |= dict.fromkeys(keys, group if leader is None else leader)
+        if leader is None:
             return
         leader.companions.append(group)
         group.leader = leader
-        for member in (*together, group):
+        level = max(leader.level, group.level)
+        for member in (leader, *leader.companions):
             member.level = level
+
+    def _may_share_kernel(self, leader: Group, group: Group, producers: _Producers) -> bool:
+        """Whether a group may run in the kernel of `leader` and its companions: they may start as late as it does."""
+        together = [leader, *leader.companions]
+        settled = group.level > leader.level and any(g in self.consumed for g in together)
+        return not settled and not any(g in producers for g in together)
 
     def _add(self, group: Group, value: Value) -> None:
         group.members.append(value)
