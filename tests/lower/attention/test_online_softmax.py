@@ -222,7 +222,7 @@ def test_a_step_has_two_kernels_that_stream():
 
 
 def test_so_has_a_step_whose_queries_keys_and_values_are_parts_of_one_tensor():
-    """The gradient of values comes first then, and the forward pass has the rows and steps of the gradient of queries."""
+    """The gradient of values comes first then, and the forward pass has the rows of the gradient of queries."""
     joined = param("joined", (2, 128, 3 * 8))
     parts = [ops.slice(joined, (0, 0, 8 * n), (2, 128, 8 * n + 8)) for n in range(3)]
     loss = ops.sum(ops.square(ops.scaled_dot_product_attention(*parts, causal=True)))

@@ -156,7 +156,11 @@ class Workspace:
 
         base = 0
         # Several vectors at once, then single ones, then what is left.
-        for vectors, lanes in ((costs.MATRIX_ROW_VECTORS, self.lanes), (1, self.lanes), (1, max(count % self.lanes, 1))):
+        for vectors, lanes in (
+            (costs.MATRIX_ROW_VECTORS, self.lanes),
+            (1, self.lanes),
+            (1, max(count % self.lanes, 1)),
+        ):
             many, size = (count - base) // (vectors * lanes), vectors * lanes
             if many:
                 step = Var("v", many)
