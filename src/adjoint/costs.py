@@ -418,7 +418,7 @@ MAX_SPILLED_SUMS = 128 << 10
 #: Operations of an epilogue from which it is a loop over the sums of a tile, not unrolled (code size): GELU's is one.
 #: With 8, those of optimizers would be loops, too, which compile no faster (Zen 4).
 LOOPED_EPILOGUE = 20
-#: Operations that wait for each other from which vectors are interleaved, and how many: an exponential has 16 such
+#: Operations that wait for each other from which vectors are interleaved, and how many: an exponential has 15 such
 #: operations in a chain, Adam's update 9. On Cascade Lake, GELU took 22 ns per vector one by one, 12
 #: with two, 9 with four and 9 with eight; exponentials took 6.2, 5.9, 4.8 and 4.5 ns.
 LONG_CHAIN, INTERLEAVED_VECTORS = 14, 4

@@ -27,9 +27,13 @@ def parameters(kernel: Kernel) -> tuple[Buffer, ...]:
     return tuple(dict.fromkeys((*kernel.writes, *kernel.reads, *kernel.scratch)))
 
 
-def emit_kernel(kernel: Kernel, name: str, target: Target, declarations: dict[str, str]) -> str:
+def emit_kernel(
+    kernel: Kernel, name: str, target: Target, declarations: dict[str, str], flush_subnormals: bool = True
+) -> str:
     """The text of a kernel's function; equal for kernels that differ only in names."""
-    return _KernelEmitter(kernel, Writer(declarations), target.masks_loads).function(name)
+    # Gradual underflow makes the instruction ten times slower, also where the result is 0, as for masked exponentials.
+    scales = target.has_scaleb and flush_subnormals
+    return _KernelEmitter(kernel, Writer(declarations), target.masks_loads, scales).function(name)
 
 
 class _KernelEmitter(ValueEmitter):

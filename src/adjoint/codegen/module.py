@@ -101,7 +101,7 @@ def emit_modules(
             declarations, here = {}, {}
         if same not in written:
             name = written[same] = kernel_symbol(program.name, kernel.name)
-            here[name] = emit_kernel(kernel, name, target, declarations)
+            here[name] = emit_kernel(kernel, name, target, declarations, flush_subnormals)
         function_of[kernel] = written[same]
     check = check_text(program, declarations)
     claims = Claims.of(program)

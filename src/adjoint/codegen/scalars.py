@@ -11,7 +11,7 @@ import numpy as np
 from adjoint.codegen.types import BFLOAT16, constant, is_signed, splat, value_type, vector
 from adjoint.codegen.writer import Writer
 
-__all__ = ["INSTRUCTIONS", "Emitter", "cast"]
+__all__ = ["INSTRUCTIONS", "Emitter", "cast", "vscalef"]
 
 F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 
@@ -127,6 +127,41 @@ def _rotate_left(w: Writer, args: list[str], dtype: np.dtype, lanes: int) -> str
     return w.intrinsic(f"llvm.fshl.{_suffix(dtype, lanes)}", type_, [type_] * 3, [args[0], args[0], args[1]])
 
 
+def _scaleb(w: Writer, args: list[str], dtype: np.dtype, lanes: int) -> str:
+    """Multiply by two powers of two of half the size each, because 2**k is beyond the format at both ends.
+
+    Only the second product rounds.
+    """
+    x, shifted = args
+    form = np.finfo(dtype)
+    type_, element = _type(dtype, lanes), f"i{form.bits}"
+    integers = vector(element, lanes)
+
+    def power_of_two(exponent: str) -> str:
+        moved = w.pure(f"shl {integers} {exponent}, {splat(str(form.nmant), element, lanes)}")
+        return w.pure(f"bitcast {integers} {moved} to {type_}")
+
+    both = w.pure(f"bitcast {type_} {shifted} to {integers}")
+    half = w.pure(f"ashr {integers} {both}, {splat('1', element, lanes)}")
+    rest = w.pure(f"sub {integers} {both}, {half}")
+    return w.pure(f"fmul {type_} {w.pure(f'fmul {type_} {x}, {power_of_two(half)}')}, {power_of_two(rest)}")
+
+
+def vscalef(w: Writer, args: list[str], dtype: np.dtype, lanes: int) -> str:
+    """``scaleb`` of a vector of 64 bytes, by the instruction of AVX-512, which takes the exponent as a float."""
+    x, shifted = args
+    form, type_ = np.finfo(dtype), _type(dtype, lanes)
+    offset = splat(constant(1.5 * 2.0**form.nmant + 2 * (form.maxexp - 1), dtype), value_type(dtype), lanes)
+    exponent = w.pure(f"fsub {type_} {shifted}, {offset}")
+    # No lane is masked, and 4 stands for the current rounding mode.
+    return w.intrinsic(
+        f"llvm.x86.avx512.mask.scalef.p{'s' if dtype == F32 else 'd'}.512",
+        type_,
+        [type_, type_, type_, f"i{lanes}", "i32"],
+        [x, exponent, "zeroinitializer", "-1", "4"],
+    )
+
+
 #: LLVM instructions of every scalar function that is not expanded.
 INSTRUCTIONS: dict[str, Emitter] = {
     "add": _binary("fadd", "add"),
@@ -154,6 +189,7 @@ INSTRUCTIONS: dict[str, Emitter] = {
     "shl": _binary("shl", "shl"),
     "shr": _binary("ashr", "ashr", "lshr"),
     "rotl": _rotate_left,
+    "scaleb": _scaleb,
 }
 
 

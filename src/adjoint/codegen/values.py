@@ -11,7 +11,7 @@ import numpy as np
 
 from adjoint.codegen.anchors import Anchors
 from adjoint.codegen.partial_loads import active_prefix, load_prefix
-from adjoint.codegen.scalars import INSTRUCTIONS, cast
+from adjoint.codegen.scalars import INSTRUCTIONS, cast, vscalef
 from adjoint.codegen.strided_loads import StridedLoad, every_second, guarded_lanes, lane_offsets, without_lane
 from adjoint.codegen.types import constant, mangled, memory_type, splat, value_type, vector
 from adjoint.codegen.writer import Writer
@@ -54,6 +54,8 @@ class ValueEmitter:
         Receives the instructions.
     masks : bool
         Whether the CPU supports masked loads.
+    scales : bool
+        Whether ``scaleb`` of vectors of 64 bytes is an instruction.
     env : dict
         Text of each loop variable in scope: a name, or a number if the loop is unrolled.
     pointers : dict
@@ -69,6 +71,7 @@ class ValueEmitter:
     kernel: Kernel
     w: Writer
     masks: bool
+    scales: bool
     env: dict[Var, str] = field(default_factory=dict)
     pointers: dict[Buffer, str] = field(default_factory=dict)
     lanes: Lanes | None = None
@@ -268,6 +271,8 @@ class ValueEmitter:
             type_ = vector(value_type(expr.dtype), lanes)
             mask = vector("i1", lanes)
             return Result(self.w.pure(f"select {mask} {texts[0]}, {type_} {texts[1]}, {type_} {texts[2]}"), lanes)
+        if expr.function == "scaleb" and self.scales and lanes * first.itemsize == 64:
+            return Result(vscalef(self.w, texts, first, lanes), lanes)
         return Result(INSTRUCTIONS[expr.function](self.w, texts, first, lanes), lanes)
 
     def across(self, expr: Across) -> Result:

@@ -78,6 +78,16 @@ def _fma(x: Any, y: Any, z: Any) -> Any:
     return x * y + z
 
 
+def _scaleb(x: Any, shifted: Any) -> Any:
+    """``x * 2**k``, rounded once, as scaleB of IEEE 754; k is held as ``1.5 * 2**mantissa + 2 * bias + k``.
+
+    That is what is left after a number was rounded to an integer by adding ``1.5 * 2**mantissa``, and its low bits are
+    those of ``k + 2 * bias``, which is never negative.
+    """
+    form = np.finfo(np.asarray(shifted).dtype)
+    return np.ldexp(x, (shifted - (1.5 * 2.0**form.nmant + 2 * (form.maxexp - 1))).astype(np.int32))
+
+
 #: Scalar functions by name.
 SCALARS: dict[str, ScalarFunction] = {
     "add": ScalarFunction(2, "same", np.add),
@@ -120,5 +130,6 @@ SCALARS: dict[str, ScalarFunction] = {
     "shl": ScalarFunction(2, "same", np.left_shift, operands="iu"),
     "shr": ScalarFunction(2, "same", np.right_shift, operands="iu"),
     "rotl": ScalarFunction(2, "same", _rotate_left, operands="u"),
+    "scaleb": ScalarFunction(2, "same", _scaleb, operands="f"),
     "rint": ScalarFunction(1, "same", np.rint, operands="f"),
 }

@@ -143,6 +143,11 @@ class Target:
         return self.architecture == "riscv64" or (self.architecture == "x86_64" and self.vector_bytes > 16)
 
     @property
+    def has_scaleb(self) -> bool:
+        """Whether an instruction multiplies all lanes of a whole vector by powers of two: ``vscalef`` of AVX-512."""
+        return self.architecture == "x86_64" and self.vector_bytes == 64
+
+    @property
     def tile_registers(self) -> int:
         """Vector registers that a product's tile may fill with sums and with what it loads as vectors.
 

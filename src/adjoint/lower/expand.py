@@ -20,10 +20,7 @@ After::
         t3 = sub(t2, 12583166.0)
         t4 = fma(t3, -1.428606765330187e-06, fma(t3, -0.693145751953125, t1))
         t5 = fma(fma(fma(0.0013836428988724947, t4, 0.00836913101375103), t4, 0.041668105870485306), t4, 0.16666516661643982)
-        t6 = bitcast(t2 as i32)
-        t7 = shr(t6, 1)
-        t8 = mul(mul(fma(fma(fma(t5, t4, 0.4999999403953552), t4, 1.0), t4, 1.0), bitcast(shl(t7, 23) as f32)), bitcast(shl(sub(t6, t7), 23) as f32))
-        y[u] = t8
+        y[u] = scaleb(fma(fma(fma(t5, t4, 0.4999999403953552), t4, 1.0), t4, 1.0), t2)
 
 It runs after all passes that recognize functions by name, and before code generation.
 """  # noqa: E501, the printer breaks lines at expressions only

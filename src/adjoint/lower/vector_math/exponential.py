@@ -17,11 +17,12 @@ from adjoint.lower.vector_math.terms import (
     floats,
     fma,
     horner,
+    scaleb,
     select,
     with_sign_of,
 )
 
-__all__ = ["LOG_2", "exp", "expm1", "less_one", "power_of_two", "scaled", "sigmoid", "tanh"]
+__all__ = ["LOG_2", "exp", "expm1", "less_one", "power_of_two", "sigmoid", "tanh"]
 
 _LOG2_E = 1.0 / log(2.0)
 
@@ -50,9 +51,9 @@ _TAIL = {
     ),
 }
 
-#: Below and above, e**x is 0 and infinity. It is 0 from -104 (-746) on; that far below, one of the powers of two
-#: in `scaled` is 0 itself, so that e**-inf, of which masks are full, underflows nowhere: a processor takes some
-#: hundred cycles for a product that does.
+#: Below and above, e**x is 0 and infinity. It is 0 from -104 (-746) on; without an
+#: instruction, `scaleb` is two products with powers of two, one of which is 0 that far below, so that e**-inf, of which
+#: masks are full, underflows nowhere: a processor takes some hundred cycles for a product that does.
 _LIMITS = {F32: (-176.0, 89.0), F64: (-1418.0, 710.0)}
 
 #: Below, expm1 is -1.
@@ -128,7 +129,7 @@ def tanh(x: Term, form: Format) -> Term:
 def _exp(x: Term, form: Format) -> Term:
     """``e**x`` where x is within the limits."""
     shifted, r = _reduce(x, 2 * form.bias, form)
-    return scaled(_exp_near_0(r, form), shifted, form)
+    return scaleb(_exp_near_0(r, form), shifted)
 
 
 def _exp_near_0(r: Term, form: Format) -> Term:
@@ -160,14 +161,3 @@ def _reduce(x: Term, offset: int, form: Format) -> tuple[Term, Term]:
 def power_of_two(biased: Term, form: Format) -> Term:
     """``2**(biased - bias)`` from the low bits of an integer; those above the exponent's are dropped."""
     return floats(biased << form.mantissa, form)
-
-
-def scaled(p: Term, shifted: Term, form: Format) -> Term:
-    """``p * 2**k``, subnormal, 0 or infinite where it should be; `shifted` is ``magic + k + 2*bias``.
-
-    By two powers of two of half the size each, because 2**k is beyond the format at both ends. Only the second
-    product rounds.
-    """
-    both = bits(shifted, form)
-    half = both >> 1
-    return p * power_of_two(half, form) * power_of_two(both - half, form)

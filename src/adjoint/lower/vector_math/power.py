@@ -10,7 +10,6 @@ from __future__ import annotations
 from math import inf, nan
 
 from adjoint.kernel.ir import Const
-from adjoint.lower.vector_math.exponential import scaled
 from adjoint.lower.vector_math.logarithm import split
 from adjoint.lower.vector_math.terms import (
     F32,
@@ -25,6 +24,7 @@ from adjoint.lower.vector_math.terms import (
     ne,
     rint,
     root,
+    scaleb,
     select,
     upper,
 )
@@ -91,10 +91,10 @@ _LARGEST = {F32: 2.0**33, F64: 2.0**65}
 def exp2(x: Term, form: Format) -> Term:
     """``2**x`` within 1 ulp; exact for integers, subnormal, 0 and infinite where it should be."""
     start = form.magic + 2 * form.bias
-    # As far below as `scaled` reaches, where -inf underflows nowhere.
+    # As far below as `scaleb` reaches, where -inf underflows nowhere.
     kept = x.clip(-2.0 * form.bias, form.bias + 2.0)
     shifted = kept + start
-    return scaled(horner(kept - (shifted - start), (1.0, *_EXP2[form])), shifted, form)
+    return scaleb(horner(kept - (shifted - start), (1.0, *_EXP2[form])), shifted)
 
 
 def pow(x: Term, y: Term, form: Format) -> Term:
@@ -174,5 +174,5 @@ def _exp2(total: Term, e: Term, e_low: Term, form: Format) -> Term:
     shifted = total + start
     r = (e - (shifted - start)) + e_low
     low, high = _LIMITS[form]
-    power = scaled(horner(r, (1.0, *_EXP2[form])), shifted, form)
+    power = scaleb(horner(r, (1.0, *_EXP2[form])), shifted)
     return select(total > high, inf, select(total < low, 0.0, power))

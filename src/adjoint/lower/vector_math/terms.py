@@ -24,6 +24,7 @@ __all__ = [
     "ne",
     "rint",
     "root",
+    "scaleb",
     "select",
     "to_float",
     "upper",
@@ -205,6 +206,11 @@ def root(x: Term) -> Term:
 def fma(x: Term, y: Term | float, z: Term | float) -> Term:
     """``x * y + z``, rounded once where the target can."""
     return _apply("fma", x, y, z)
+
+
+def scaleb(x: Term, shifted: Term) -> Term:
+    """``x * 2**k``, subnormal, 0 or infinite where it should be; `shifted` is ``magic + k + 2*bias``."""
+    return _apply("scaleb", x, shifted)
 
 
 def select(condition: Term, then: Term | float, other: Term | float) -> Term:
