@@ -160,7 +160,6 @@ TESTED_IN = {
     "codegen/kernels": "codegen/test_indices.py",
     "codegen/module": "codegen/test_modules.py",
     "codegen/native": "codegen/test_modules.py",
-    "codegen/scalars": "lower/test_vector_math.py",
     "codegen/transpose": "lower/contractions/test_contractions.py",
     "codegen/types": "ops/test_compiled.py",
     "codegen/values": "codegen/test_indices.py",

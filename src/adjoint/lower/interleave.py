@@ -43,6 +43,7 @@ A sum of such values is a chain itself, in a fixed order of additions. Its terms
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
+from typing import Literal
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index, uses
@@ -62,6 +63,7 @@ from adjoint.kernel.ir import (
     roots_of,
 )
 from adjoint.kernel.rewrite import rewritten
+from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["interleave"]
 
@@ -97,8 +99,8 @@ def _statement(of: Stmt) -> tuple[Stmt, ...]:
         return (loop,)
     if _is_independent(nest):
         return _in_blocks(loop, together, lambda var, block: (For(var, block, "interleave"),))
-    if (term := _term(nest)) is not None:
-        return _in_blocks(loop, together, lambda var, block: _terms_first(var, block, term))
+    if (sum_ := _sum(nest)) is not None:
+        return _in_blocks(loop, together, lambda var, block: _terms_first(var, block, sum_))
     return (loop,)
 
 
@@ -129,7 +131,7 @@ def _has_long_chain(store: Store) -> bool:
     length: dict[int, int] = {}
     for expr in computed:
         length[id(expr)] = max((length[id(a)] for a in expr.args), default=0) + isinstance(expr, Apply)
-    loads = sum(isinstance(expr, Load) for expr in computed)
+    loads = len({(expr.buffer, expr.index) for expr in computed if isinstance(expr, Load)})
     return max(length.values()) >= max(costs.LONG_CHAIN, costs.CHAIN_PER_LOAD * loads)
 
 
@@ -176,34 +178,71 @@ def _in_blocks(loop: For, together: int, made: _Block) -> tuple[Stmt, ...]:
     return (*loops, *block(rest, as_index(whole * together))) if rest else loops
 
 
-def _term(nest: Sequence[For]) -> int | None:
-    """Which operand is the term, if a nest of two adds one to a register in every iteration."""
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A store that adds to a register, and stores what else it computes.
+
+    Parameters
+    ----------
+    number : int
+        Number of the target that is the sum.
+    operand : int
+        Which operand of the addition is the term.
+    """
+
+    number: int
+    operand: int
+
+
+def _sum(nest: Sequence[For]) -> _Sum | None:
+    """The sum, if the store of a nest adds to a register in every iteration of the outermost loop; else None."""
     (store, *others) = _stores(nest[-1])
-    ((acc, place, value), *more) = store.targets
-    if others or more or len(nest) > 2 or acc.space != "register" or nest[0].var in place.variables():
+    found = [n for n, (_, place, _) in enumerate(store.targets) if nest[0].var not in place.variables()]
+    if others or len(found) != 1:
         return None
-    if not isinstance(value, Apply) or len(value.operands) != 2:
+    ((acc, place, value),) = (store.targets[n] for n in found)
+    if acc.space != "register" or not isinstance(value, Apply) or len(value.operands) != 2:
         return None
-    uses_sum = [any(isinstance(e, Load | Across) and e.buffer is acc for e in postorder([o])) for o in value.operands]
+    uses_sum = [_reads(operand, acc) for operand in value.operands]
     total = value.operands[uses_sum.index(True)] if True in uses_sum else None
-    return uses_sum.index(False) if isinstance(total, Load) and False in uses_sum and total.index == place else None
+    if False not in uses_sum or not isinstance(total, Load) or total.index != place:
+        return None
+    made = _Sum(found[0], uses_sum.index(False))
+    terms = _terms(nest, made)[0]
+    apart = not any(_reads(computed, acc) for _, _, computed in terms.targets)
+    return made if apart and _is_independent([*nest[:-1], replace(nest[-1], body=(terms,))]) else None
 
 
-def _terms_first(var: Var, body: tuple[Stmt, ...], term: int) -> tuple[Stmt, ...]:
-    """A block of such a sum: the terms interleaved, then their additions in order."""
-    (vector,) = body
-    assert isinstance(vector, For)
-    (store,) = _stores(vector)
-    ((acc, place, value),) = store.targets
+def _reads(expr: Expr, buffer: Buffer) -> bool:
+    return any(isinstance(e, Load | Across) and e.buffer is buffer for e in postorder([expr]))
+
+
+def _terms(nest: Sequence[For], sum_: _Sum) -> tuple[Store, Store]:
+    """The store of a sum in two: of the terms in registers and of what else is stored, and of the sum."""
+    (store,) = _stores(nest[-1])
+    acc, place, value = store.targets[sum_.number]
     assert isinstance(value, Apply)
-    pitch = 1 << (vector.var.extent - 1).bit_length()
-    terms = Buffer("terms", value.operands[term].dtype, var.extent * pitch, "register")
+    term = value.operands[sum_.operand]
+    pitch = 1 << (nest[-1].var.extent - 1).bit_length()
+    spot = as_index(0)
+    for loop in nest[:-1]:
+        spot = spot * loop.var.extent + as_index(loop.var)
+    spot = spot * pitch + as_index(nest[-1].var)
+    terms = Buffer("terms", term.dtype, prod(loop.var.extent for loop in nest[:-1]) * pitch, "register")
+    added = tuple(Load(terms, spot) if n == sum_.operand else operand for n, operand in enumerate(value.operands))
+    others = (target for n, target in enumerate(store.targets) if n != sum_.number)
+    return Store((*others, (terms, spot, term))), Store(((acc, place, replace(value, operands=added)),))
 
-    spot = as_index(var) * pitch + as_index(vector.var)
-    added = tuple(Load(terms, spot) if n == term else operand for n, operand in enumerate(value.operands))
-    compute = Store(((terms, spot, value.operands[term]),))
-    add = Store(((acc, place, replace(value, operands=added)),))
-    return (
-        For(var, (replace(vector, body=(compute,)),), "interleave"),
-        For(var, (replace(vector, body=(add,)),), "unroll"),
-    )
+
+def _terms_first(var: Var, body: tuple[Stmt, ...], sum_: _Sum) -> tuple[Stmt, ...]:
+    """A block of such a sum: the terms interleaved, then their additions in order."""
+    nest = _nest(For(var, body, "interleave"))
+    compute, add = _terms(nest, sum_)
+
+    def loops(store: Store, kind: Literal["interleave", "unroll"]) -> Stmt:
+        made: Stmt = replace(nest[-1], body=(store,))
+        for loop in reversed(nest[:-1]):
+            made = For(loop.var, (made,), kind)
+        return made
+
+    return loops(compute, "interleave"), loops(add, "unroll")
