@@ -561,8 +561,13 @@ def gradient_sums_bytes(target: Target) -> int:
 
 # Attention
 
-#: Scores of a head, in number, from which causal attention does not store them: half of them are not even computed
-#: (Zen 5; docs/design/attention.md).
+#: Scores of a head from which attention does not store them, as a multiple of the square of its width: recomputing
+#: them takes time in proportion to the width, and what a head does once weighs less the more scores there are. If
+#: causal, half of them are not even computed; otherwise for heads up to `NARROW_HEAD` and for wider ones
+#: (Cascade Lake; docs/design/attention.md).
+CAUSAL_SQUARES, NARROW_SQUARES, WIDE_SQUARES = 4, 9, 36
+NARROW_HEAD = 32
+#: Scores of a head from which causal attention does not store them, however wide it is (Zen 5).
 CAUSAL_SCORES = 128 * 128
 #: Bytes of all scores from which attention does not store them. Stored, they and three matrices of their size go to
 #: memory and back; recomputed, they cost three more products (Zen 5; docs/design/attention.md).
@@ -592,8 +597,9 @@ def stores_scores(scores: int, nbytes: int, head: int, causal: bool) -> bool:
     causal : bool
         Whether each query sees the keys up to its own position only.
     """
-    many = nbytes >= STORED_SCORE_BYTES or (causal and scores >= CAUSAL_SCORES)
-    return not many or head > MAX_HEAD
+    squares = CAUSAL_SQUARES if causal else NARROW_SQUARES if head <= NARROW_HEAD else WIDE_SQUARES
+    many = scores >= max(squares * head**2, STEP_BLOCK**2) or (causal and scores >= CAUSAL_SCORES)
+    return not (many or nbytes >= STORED_SCORE_BYTES) or head > MAX_HEAD
 
 
 # Softmaxes over the columns of products

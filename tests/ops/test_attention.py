@@ -68,16 +68,23 @@ def test_values_may_be_wider_and_batches_broadcast():
 @pytest.mark.parametrize(
     ("shape", "causal", "streamed"),
     [
-        ((2, 127, 8), True, False),
-        ((128, 8), True, True),
-        ((2, 128, 8), False, False),
-        ((8, 8, 256, 8), False, True),
-        ((256, 512), True, True),
-        ((256, 513), True, False),
+        ((31, 8), True, False),
+        ((32, 8), True, True),
+        ((63, 32), True, False),
+        ((64, 32), True, True),
+        ((127, 512), True, False),
+        ((128, 512), True, True),
+        ((128, 513), True, False),
+        ((95, 32), False, False),
+        ((96, 32), False, True),
+        ((197, 33), False, False),
+        ((198, 33), False, True),
+        ((255, 128, 128), False, False),
+        ((256, 128, 128), False, True),
     ],
 )
 def test_long_attention_stores_no_scores(shape, causal, streamed):
-    """From 128 queries and keys on where causal, from 16 MiB of scores on where not; with heads of up to 512."""
+    """From a multiple of a head's width on, from 128 queries and keys if causal, from 16 MiB of scores if not."""
     q, k, v = (param(n, shape) for n in "qkv")
     out = ops.scaled_dot_product_attention(q, k, v, causal=causal)
     names = {value.op.name for value in Function("f", (q, k, v), (out,)).values()}

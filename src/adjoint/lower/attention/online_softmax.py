@@ -29,6 +29,7 @@ from adjoint.kernel.index import Index, Var, as_index, unflatten
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, When
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.inlining import BOOL, FusedAttention, Inliner
+from adjoint.lower.attention.head_prefetch import HeadPrefetch
 from adjoint.lower.attention.plan import AttentionPlan, FusedOperator, describe, plan_attention
 from adjoint.lower.attention.row_block import RowBlock
 from adjoint.lower.attention.step_sums import StepSums
@@ -42,7 +43,7 @@ __all__ = ["attention_kernels"]
 def attention_kernels(context: Context, groups: Sequence[Group]) -> list[Kernel]:
     """Kernels of groups whose roots are attention operators over the same rows and steps, or these exchanged."""
     plans = plan_attention(context, groups)
-    return [_Builder(context, plan, StepSums(context, plan)).kernel() for plan in plans]
+    return [_Builder(context, plan, StepSums(context, plan), HeadPrefetch(context, plan)).kernel() for plan in plans]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +51,17 @@ class _Builder:
     context: Context
     plan: AttentionPlan
     step_sums: StepSums
+    prefetch: HeadPrefetch
 
     def kernel(self) -> Kernel:
         """Each unit is a block of rows of the results, or all rows where steps have sums too."""
         plan = self.plan
         unit = Var("u", plan.units)
         blocks = 1 if plan.step_operators else ceil(plan.rows / plan.width)
-        at = unflatten(as_index(unit) // max(blocks, 1), plan.batch)
+        at, next_at = (unflatten(as_index(unit) // max(blocks, 1) + ahead, plan.batch) for ahead in (0, 1))
 
         def body(count: int, first: Index) -> tuple[Stmt, ...]:
-            return self._unit(RowBlock(plan, at, first, count))
+            return self._unit(RowBlock(plan, at, next_at, first, count))
 
         if not unit.extent:
             made: tuple[Stmt, ...] = ()
@@ -239,7 +241,8 @@ class _Builder:
                 return Store(((dots, first * rows.width + spot, Load(acc, spot)),))
 
             clear = rows.each(lambda spot: Store(((acc, spot, Const(0.0, acc.dtype)),)), count)
-            return (*clear, For(d, rows.each(multiply, count)), *rows.each(spill, count))
+            hints = self.prefetch.beside(rows, number, start + first, count)
+            return (*hints, *clear, For(d, rows.each(multiply, count)), *rows.each(spill, count))
 
         return rows.tiles(steps, tile)
 
@@ -313,6 +316,7 @@ class _Builder:
     def _add(self, rows: RowBlock, number: int, operator: FusedOperator, start: Index, steps: int) -> tuple[Stmt, ...]:
         """Accumulate a block of steps into the sums of all columns of an operator."""
         sums, weights, scale = rows.sums[number], rows.weights[operator.weight], rows.rescale[operator.weight]
+        loop = len(self.plan.dots) + sum(other.columns > 0 for other in self.plan.operators[:number])
 
         def tile(count: int, first: Index) -> tuple[Stmt, ...]:
             acc, step = rows.registers("acc", count), Var("n", steps)
@@ -336,7 +340,9 @@ class _Builder:
             def spill(spot: Index) -> Store:
                 return Store(((sums, first * rows.width + spot, Load(acc, spot)),))
 
-            return (*rows.each(fetch, count), For(step, rows.each(multiply, count)), *rows.each(spill, count))
+            share = ceil(steps / ceil(operator.columns / self.plan.tile))
+            hints = self.prefetch.beside(rows, loop, start + first // self.plan.tile * share, share)
+            return (*hints, *rows.each(fetch, count), For(step, rows.each(multiply, count)), *rows.each(spill, count))
 
         return rows.tiles(operator.columns, tile)
 

@@ -22,6 +22,8 @@ class RowBlock:
         The kernel's plan.
     at : tuple of Index
         Coordinates on the batch axes.
+    next_at : tuple of Index
+        Those of the next element of the batch.
     first : Index
         The first row.
     count : int
@@ -30,6 +32,7 @@ class RowBlock:
 
     plan: AttentionPlan
     at: tuple[Index, ...]
+    next_at: tuple[Index, ...]
     first: Index
     count: int
 
