@@ -12,8 +12,8 @@ from adjoint.ir import Function, param
 from adjoint.kernel.index import Remainder
 from adjoint.kernel.ir import For, Store, walk
 from adjoint.lower.contractions import gemm_plan
-from adjoint.lower.contractions.blocking import l2_chunk
-from adjoint.lower.contractions.gemm_plan import plan_gemm
+from adjoint.lower.contractions.blocking import k_blocks, l2_chunk
+from adjoint.lower.contractions.gemm_plan import Form, plan_gemm
 from adjoint.lower.loops import indices_of
 from adjoint.pipeline import lower_function
 from tests.closeness import agrees_with_graph, close_to_product
@@ -191,6 +191,67 @@ def test_updated_sums_have_the_bits_of_those_in_registers(monkeypatch, case, lev
     for threads in (1, 3):
         made = compile(function, level, replace(OPTIONS, threads=threads))(*arrays)
         np.testing.assert_array_equal(made, expected)
+
+
+def test_long_sums_of_small_results_are_added_up_block_by_block_of_k():
+    """Gradients of weights among them; few steps of k, or a result beyond the caches, need no blocks."""
+    mesh = KINDS["avx512 on a mesh"]
+    for (m, k, n, transpose_a), blocks in (
+        ((64, 4280, 256, False), True),
+        ((16, 4000, 512, False), True),
+        ((64, 100, 256, False), False),
+        ((2048, 512, 2048, False), False),
+    ):
+        plan = plan_gemm(mesh, contraction_of(product(m, k, n, transpose_a=transpose_a)))
+        assert (plan.form.right == "blocks") is blocks, (m, k, n)
+
+
+#: Rows, k, columns and the batch, and whether the left operand is transposed: ends of tiles, vectors, units and k; row
+#: groups and chunks of columns; a single row, and several blocks of rows.
+BLOCKED = [
+    (70, 300, 90, 1, True),
+    (33, 129, 257, 2, False),
+    (590, 200, 1100, 1, False),
+    (5, 128, 17, 3, True),
+    (1, 200, 40, 1, False),
+    (16, 700, 530, 1, True),
+]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(("case", "level"), shared_among_levels(BLOCKED), ids=str)
+def test_sums_of_blocks_have_the_bits_of_those_in_registers(monkeypatch, case, level, swapped):
+    rows, depth, columns, batch, transposed = case
+    x = param("x", (batch, depth, rows) if transposed else (batch, rows, depth))
+    y, w = param("y", (batch, depth, columns)), param("w", (batch, rows, columns))
+    function = Function("f", (x, y, w), (w - ops.relu(ops.matmul(x, y, transpose_a=transposed)),))
+    rng = np.random.default_rng(rows)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    expected = compile(function, level, OPTIONS)(*arrays)
+
+    def blocked(_, c):
+        exchanged = Form(True, right="blocks")
+        contiguous = swapped and c.m is not None and c.left.index.coefficient(c.m) == 1
+        return [(exchanged if contiguous else Form(right="blocks"), "rows")]
+
+    monkeypatch.setattr(gemm_plan, "forms", blocked)
+    (kernel,) = lower_function(function, target_for(level)).kernels
+    assert any(b.name == "sums" for b in kernel.scratch)
+    for threads in (1, 3):
+        made = compile(function, level, replace(OPTIONS, threads=threads))(*arrays)
+        np.testing.assert_array_equal(made, expected)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 16])
+@pytest.mark.parametrize(("rows", "columns"), [(64, 256), (4096, 512), (16, 4096), (1000, 3000), (8, 30)])
+def test_units_of_blocks_leave_their_sums_in_the_cache_and_are_enough_for_all_cores(rows, columns, cores):
+    target = replace(AVX512, cores=cores)
+    for height, width in ((14, 32), (5, 80)):
+        wide, groups, block = k_blocks(target, rows, columns, 1000, 1, (height, width), 4)
+        blocks, tiles = -(-rows // height), -(-columns // width)
+        assert -(-blocks // groups) * height * wide * width * 4 <= 1.5 * costs.l2_block_bytes(target)
+        assert groups * -(-tiles // wide) >= min(costs.least_units(target) / 2, blocks * tiles, tiles)
+        assert block == 63
 
 
 def test_a_bias_of_columns_that_fill_no_whole_tiles_is_read_in_vectors():

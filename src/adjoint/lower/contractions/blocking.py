@@ -84,6 +84,34 @@ def panel_steps(target: Target, rows: int, depth: int, width: int, wide: int) ->
     return ceil(depth / ceil(depth / max(room // width, 1)))
 
 
+def k_blocks(
+    target: Target, rows: int, columns: int, depth: int, batches: int, tile: tuple[int, int], itemsize: int
+) -> tuple[int, int, int]:
+    """How tiles of rows and columns accumulate sums block by block of k, from operands in place.
+
+    The sums of a unit take half of the second-level cache. If those of all results do not fit, a unit has about as many
+    rows as columns, so that units read the operands again as seldom as possible. With several threads there are
+    enough units, of fewer rows or, where these are few, of fewer columns.
+
+    Returns
+    -------
+    int, int, int
+        Tiles side by side in a unit; groups of rows, each a unit of its own; steps of k in a block (KC in BLIS).
+    """
+    height, width = tile
+    room = min(costs.l2_block_bytes(target) // itemsize, costs.MAX_SPILLED_SUMS)
+    tiles, blocks = ceil(columns / width), ceil(rows / height)
+    each = columns if rows * columns <= room else max(round(sqrt(room)), room // rows)
+    chunks = ceil(columns / max(each, width))
+    groups = min(ceil(rows * ceil(tiles / chunks) * width / room), blocks)
+    more = ceil(costs.least_units(target) / (batches * chunks * groups))
+    if blocks >= 2 * groups * more:
+        groups *= more
+    else:
+        chunks = min(chunks * more, tiles)
+    return ceil(tiles / chunks), groups, ceil(depth / ceil(depth / costs.BLOCK_STEPS))
+
+
 def l2_panels(target: Target, rows: int, columns: int, depth: int, itemsize: int, width: int) -> int:
     """Column panels, so many columns wide, that meet a block of rows before the next block does.
 

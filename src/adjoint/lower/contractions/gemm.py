@@ -5,6 +5,9 @@ it): for each block of k it packs the columns of the right operand into scratch 
 or a chunk of several panels, which stays in the second-level cache, while each block of rows meets all of them.
 With several blocks of k, partial sums are spilled to scratch memory in between, and the epilogue follows the last one.
 
+Where sums over a long k are few, both operands are read in place, block by block of k: all tiles of a unit meet a block
+while the next one is prefetched, row by row, and their sums wait in scratch memory.
+
 With few rows, the right operand is read once, and from memory at the rate at which its rows stream. Then a unit is as
 many columns as have their sums in the first-level cache, and a few steps of k at a time update all of them.
 """
@@ -28,7 +31,7 @@ from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.conversion import convert_operands
 from adjoint.lower.contractions.gemm_plan import GemmPlan
-from adjoint.lower.contractions.gemm_prefetch import GemmPrefetch, TileOrigin, slots_of
+from adjoint.lower.contractions.gemm_prefetch import BlockPrefetch, GemmPrefetch, TileOrigin, slots_of
 from adjoint.lower.contractions.loop_order import loop_order, packed_order
 from adjoint.lower.contractions.packing import pack_columns, pack_left, pack_panel
 from adjoint.lower.contractions.register_tile import KBlock, RegisterTile
@@ -52,9 +55,35 @@ def gemm_kernels(context: Context, group: Group, plan: GemmPlan) -> list[Kernel]
         plan = replace(plan, contraction=packed)
     tiles = RegisterTile(context, group, plan, Var("s", plan.tile.stack))
     builder = GemmBuilder(context, group, plan, tiles)
-    made = {"panels": builder.packed_kernel, "updates": builder.updated_kernel}
+    made = {"panels": builder.packed_kernel, "updates": builder.updated_kernel, "blocks": builder.blocked_kernel}
     kernels.append(made.get(plan.form.right, builder.in_place_kernel)())
     return kernels
+
+
+@dataclass(frozen=True, slots=True)
+class _Units:
+    """The units of a kernel whose units are chunks of columns, or row groups of these.
+
+    Parameters
+    ----------
+    unit : Var
+        Counts them.
+    per_group : int
+        Blocks of rows in a group.
+    at : dict
+        Coordinates of a unit on the axes of the batch.
+    part, panel : Index
+        Its group and its chunk.
+    following : tuple
+        The coordinates, the group and the chunk of the next unit.
+    """
+
+    unit: Var
+    per_group: int
+    at: dict[Var, Index]
+    part: Index
+    panel: Index
+    following: tuple[dict[Var, Index], Index, Index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,21 +176,79 @@ class GemmBuilder:
 
         return self._finish(unit, tiled(here, c.columns, size, whole))
 
+    # With sums in memory: a unit is a chunk of columns, or a row group of it
+
+    def blocked_kernel(self) -> Kernel:
+        """Each unit accumulates its sums block by block of k, from operands in place."""
+        c, plan, units = self.c, self.plan, self._units()
+        hints = BlockPrefetch(self.context, self.group, plan)
+        across, down = Var("p", plan.wide), Var("b", units.per_group)
+        height = units.per_group * plan.tile.rows
+
+        def whole(columns: int, column: Index) -> tuple[Stmt, ...]:
+            width = -(-columns // plan.lanes) * plan.lanes
+            first_row, beside = units.part * height, replace(across, extent=ceil(columns / plan.columns))
+            sums = Buffer("sums", c.dtype, height * width, "scratch")
+            keep = self.tiles.spilled(sums, first_row, column, width)
+            share = as_index(down) * beside.extent + as_index(beside), units.per_group * beside.extent
+
+            def block(start: Index, steps: int, first: bool, last: bool) -> tuple[Stmt, ...]:
+                """Add the products of a block of k to all sums."""
+                if last:
+                    at, part, panel = units.following
+                    place = part * height, panel * (plan.columns * plan.wide), at, as_index(0)
+                else:
+                    place = first_row, column, units.at, start + steps
+                fresh = hints.block(place, (height, columns), share)
+
+                def tile(size: tuple[int, int], row: Index, here: Index) -> tuple[Stmt, ...]:
+                    acc = self.tiles.registers(*size)
+                    spill = self.tiles.unrolled_tile(acc, *size, row, here, keep(store=True), whole=True)
+                    regions = [*(hints.epilogue(size, (row, here, units.at)) if last else ()), *fresh]
+                    return (
+                        *self.tiles.unrolled_tile(
+                            acc, *size, row, here, self.tiles.clear if first else keep(store=False), whole=True
+                        ),
+                        *self.tiles.multiply(
+                            acc, *size, row, here, units.at, KBlock(start, (steps,)), slots_of(regions, c, steps)
+                        ),
+                        *(self.tiles.stored(acc, size, row, here, units.at) if last else spill),
+                    )
+
+                def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
+                    tiles = tiled(
+                        as_index(beside), columns, plan.columns, lambda own, x: tile((rows, own), row, column + x)
+                    )
+                    return nest([beside], tiles)
+
+                return self._rows(units.part, down, strip)
+
+            return self._blocks(block)
+
+        return self._finish(units.unit, tiled(units.panel, c.columns, plan.columns * plan.wide, whole))
+
     # With packing: a unit is a panel, packed block by block of k
 
-    def packed_kernel(self) -> Kernel:
-        """Each unit is a column panel, or a row group of it."""
+    def _units(self) -> "_Units":
+        """The units of a plan with row groups."""
         c, plan = self.c, self.plan
         panels = ceil(c.columns / (plan.columns * plan.wide))
         blocks = ceil(c.rows / plan.tile.rows)
         per_group = ceil(blocks / plan.groups)
-        groups = ceil(blocks / per_group)
-        unit = Var("u", c.batches * panels * groups)
-        axes = Var("panel", panels), Var("part", groups)
-        at = unravel(packed_order(self.context.target, plan, *axes), as_index(unit))
+        unit = Var("u", c.batches * panels * ceil(blocks / per_group))
+        axes = Var("panel", panels), Var("part", ceil(blocks / per_group))
+        order = packed_order(self.context.target, plan, *axes)
+        at, then = (unravel(order, number) for number in (as_index(unit), (as_index(unit) + 1) % unit.extent))
         panel, part = map(at.pop, axes)
-        then = unravel(packed_order(self.context.target, plan, *axes), (as_index(unit) + 1) % unit.extent)
-        following, _ = then.pop(axes[0]), then.pop(axes[1])
+        later = tuple(map(then.pop, axes))
+        return _Units(unit, per_group, at, part, panel, (then, later[1], later[0]))
+
+    def packed_kernel(self) -> Kernel:
+        """Each unit is a column panel, or a row group of it."""
+        c, plan = self.c, self.plan
+        units = self._units()
+        per_group, at, part = units.per_group, units.at, units.part
+        then, _, following = units.following
         hints = GemmPrefetch(self.context, self.group, plan)
 
         def whole(columns: int, column: Index) -> tuple[Stmt, ...]:
@@ -170,7 +257,7 @@ class GemmBuilder:
             beside, pitch = Var("beside", ceil(columns / plan.columns)), min(plan.columns, width)
             panel_memory = Buffer("panel", c.dtype, plan.block * beside.extent * pitch, "scratch")
             spilled = Buffer("sums", c.dtype, per_group * plan.tile.rows * width, "scratch")
-            first_row = part * (per_group * plan.tile.rows)
+            first_row, sweep = part * (per_group * plan.tile.rows), Var("b", per_group)
 
             def segment(start: Index, extent: int, first: bool, last: bool) -> tuple[Stmt, ...]:
                 """Pack a block of k and sweep the rows over it."""
@@ -213,16 +300,16 @@ class GemmBuilder:
 
                 def down(own: int, x: Index) -> tuple[Stmt, ...]:
                     """All tiles of a panel."""
-                    return self._rows(part, per_group, lambda rows, row: tile((rows, own), row, column + x))
+                    return self._rows(part, sweep, lambda rows, row: tile((rows, own), row, column + x))
 
                 packing = pack_panel(plan, at, panel_memory, column, columns, pitch, start, extent if split else 0)
                 if plan.chunks:
-                    return (*packing, *self._rows(part, per_group, across))
+                    return (*packing, *self._rows(part, sweep, across))
                 return (*packing, *nest([beside], tiled(as_index(beside), columns, plan.columns, down)))
 
             return self._blocks(segment)
 
-        return self._finish(unit, tiled(panel, c.columns, plan.columns * plan.wide, whole))
+        return self._finish(units.unit, tiled(units.panel, c.columns, plan.columns * plan.wide, whole))
 
     def _blocks(self, segment: Callable[[Index, int, bool, bool], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """The blocks of k: each from its first step on, of so many steps, and whether it is the first and the last."""
@@ -237,15 +324,14 @@ class GemmBuilder:
         done = (between + 1) * block
         return (*loops, *segment(as_index(done), depth - done, False, True))
 
-    def _rows(self, part: Index, per_group: int, tile: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+    def _rows(self, part: Index, sweep: Var, tile: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """Sweep the row blocks of a row group."""
         blocks = ceil(self.c.rows / self.plan.tile.rows)
-        iteration = Var("b", per_group)
-        block = part * per_group + as_index(iteration)
+        block = part * sweep.extent + as_index(sweep)
         body = tiled(block, self.c.rows, self.plan.tile.rows, tile)
-        if blocks % per_group:
+        if blocks % sweep.extent:
             body = (When(block, 0, blocks, body),)
-        return (For(iteration, body),) if per_group > 1 else body
+        return nest([sweep], body)
 
     def _finish(self, unit: Var, body: tuple[Stmt, ...]) -> Kernel:
         points = self.c.batches * self.c.rows * self.c.columns

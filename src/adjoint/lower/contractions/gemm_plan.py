@@ -20,6 +20,7 @@ from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.blocking import (
+    k_blocks,
     l2_chunk,
     l2_panels,
     panel_steps,
@@ -67,13 +68,14 @@ class GemmPlan:
     convert_left, convert_right : bool
         Which operand of 16 bits is converted beforehand (`conversion`).
     wide : int
-        Tiles side by side in a packed panel, or in the columns of a unit that updates its sums.
+        Tiles side by side in a packed panel, or in the columns of a unit that accumulates its sums in memory.
     block : int
-        Steps of k for which a panel is packed at a time (KC in BLIS), or of an update; 0 for all.
+        Steps of k for which a panel is packed or all tiles of a unit are computed at a time (KC in BLIS), or of an
+        update; 0 for all.
     chunks : bool
         Whether blocks of rows meet all panels of a packed chunk, one block after the other.
     groups : int
-        Row groups that meet a packed panel or chunk, each a unit of work of its own.
+        Row groups that meet a packed panel or chunk, or blocks of k, each a unit of work of its own.
     order : {"images", "columns", "rows"}
         What units walk in their outer loop: blocks of rows for a whole image, panels of columns, or blocks of rows; of
         a unit that packs, what it walks inside.
@@ -120,7 +122,12 @@ class GemmPlan:
         return self.tile.vectors * self.lanes
 
     def __str__(self) -> str:
-        words = ("gemm", str(self.tile), str(self.form), "by rows" * (self.order == "rows"))
+        words = (
+            "gemm",
+            str(self.tile),
+            str(self.form),
+            "by rows" * (self.order == "rows" and self.form.right != "blocks"),
+        )
         return " ".join(filter(None, words))
 
 
@@ -212,6 +219,8 @@ def forms(target: Target, c: Contraction) -> Iterator[tuple[Form, Order]]:
                     yield Form(swapped, how, packed), order
         if contiguous and not converted and own.rows <= costs.MAX_UPDATED_ROWS and right.jumps:
             yield Form(swapped, right="updates"), orders[0]
+        if contiguous and not converted and own.m is not None and c.depth >= 2 * costs.BLOCK_STEPS:
+            yield Form(swapped, right="blocks"), orders[1]
 
 
 def _plan(target: Target, c: Contraction, tile: Tile, form: Form, order: Order, cycles: float) -> GemmPlan:
@@ -228,6 +237,9 @@ def _plan(target: Target, c: Contraction, tile: Tile, form: Form, order: Order, 
             wide = tiles_per_panel(target, c.columns, c.batches, width) if streams_from_memory(target, c) else 1
             block = panel_steps(target, c.rows, c.depth, width * itemsize, wide)
         groups = row_groups(target, c.rows, c.columns, c.batches, tile.rows, wide * width, chunks)
+    elif form.right == "blocks":
+        size = tile.rows, width
+        wide, groups, block = k_blocks(target, c.rows, c.columns, c.depth, c.batches, size, itemsize)
     elif form.right == "updates":
         block, wide = costs.UPDATE_STEPS, updated_panels(target, c.rows, c.columns, c.batches, width, itemsize)
     convert_left, convert_right = cost_model(target, c, 0, form).converts(tile)

@@ -21,7 +21,15 @@ from adjoint.lower.contractions.prefetch import Region, region, spread_prefetche
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import unravel
 
-__all__ = ["GemmPrefetch", "PrefetchSlots", "TileOrigin", "epilogue_streams", "far_accesses", "slots_of"]
+__all__ = [
+    "BlockPrefetch",
+    "GemmPrefetch",
+    "PrefetchSlots",
+    "TileOrigin",
+    "epilogue_streams",
+    "far_accesses",
+    "slots_of",
+]
 
 #: Where a tile lies: its first row and column, and the other axes.
 TileOrigin = tuple[Index, Index, Mapping[Var, Index]]
@@ -112,7 +120,7 @@ class GemmPrefetch:
         then, later = ((here + 1) % unit.extent, (here // inside + 1) * inside % unit.extent)
         operand = self._next_operand(size, origin(later)) if inside < unit.extent else None
         regions = [
-            *self._epilogue(size, origin(then)),
+            *self.epilogue(size, origin(then)),
             self._next_image(unit),
             operand and operand.share(here % inside, inside),
         ]
@@ -133,7 +141,7 @@ class GemmPrefetch:
         """
         plan, c = self.plan, self.plan.contraction
         (rows, _), (row, _, at), (start, steps) = size, here, block
-        regions = [*self._epilogue(size, here), panel]
+        regions = [*self.epilogue(size, here), panel]
         stays = c.left.buffer.nbytes < costs.l2_bytes(self.context.target) and c.columns > plan.columns * plan.wide
         if c.m is not None and len(c.k) == 1 and not stays:
             below = {**{v: as_index(0) for v in c.axes}, **at, c.m: row + rows, c.k[0]: start}
@@ -149,7 +157,7 @@ class GemmPrefetch:
         box = {c.k[0]: self.plan.block, c.n: columns}
         return self._region(c.right, box, {**at, c.k[0]: start, c.n: column})
 
-    def _epilogue(self, size: tuple[int, int], origin: TileOrigin) -> list[Region | None]:
+    def epilogue(self, size: tuple[int, int], origin: TileOrigin) -> list[Region | None]:
         """What the epilogue of a tile accesses."""
         c, (rows, columns), (row, column, at) = self.plan.contraction, size, origin
         start, box = {**{v: as_index(0) for v in c.axes}, **at, c.n: column}, {c.n: columns}
@@ -195,3 +203,29 @@ class GemmPrefetch:
 
     def _region(self, load: Load, box: Mapping[Var, int], start: Mapping[Var, Index]) -> Region | None:
         return region(self.context, self.group, load.buffer, load.index, box, start)
+
+
+class BlockPrefetch(GemmPrefetch):
+    """The prefetches of a GEMM whose tiles all meet a block of k before the next one."""
+
+    def block(
+        self, place: tuple[Index, Index, Mapping[Var, Index], Index], size: tuple[int, int], share: tuple[Index, int]
+    ) -> list[Region | None]:
+        """A tile's share of a block of k of both operands.
+
+        Parameters
+        ----------
+        place : tuple
+            Where the block begins: row, column, coordinates on the axes of the batch, and step of k.
+        size : tuple of int
+            Its rows and columns.
+        share : tuple of Index, int
+            The number of the tile, and of all tiles.
+        """
+        c, (row, column, at, start) = self.plan.contraction, place
+        (k,), (rows, columns) = c.k, size
+        begin = {**at, k: start, c.n: column} | ({c.m: row} if c.m is not None else {})
+        regions = [self._region(c.right, {k: self.plan.block, c.n: columns}, begin)]
+        if c.m is not None:
+            regions.append(self._region(c.left, {k: self.plan.block, c.m: rows}, begin))
+        return [region.share(*share) if region is not None else None for region in regions]

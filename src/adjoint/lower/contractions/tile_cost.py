@@ -12,6 +12,7 @@ from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.blocking import (
+    k_blocks,
     l2_chunk,
     l2_panels,
     panel_steps,
@@ -54,18 +55,19 @@ class Form(NamedTuple):
     ----------
     swapped : bool
         Whether the operands have exchanged roles, so that lanes run along the rows of the result.
-    left, right : {"in place", "whole", "panels", "updates"}
+    left, right : {"in place", "whole", "panels", "updates", "blocks"}
         Whether an operand is read in place, packed as a whole by a kernel of its own, or packed panel by panel; or read
-        in place a few steps of k at a time, for all columns (rank-k updates).
+        in place a few steps of k at a time, for all columns (rank-k updates), or block by block of k.
     """
 
     swapped: bool = False
     left: Literal["in place", "whole"] = "in place"
-    right: Literal["in place", "whole", "panels", "updates"] = "in place"
+    right: Literal["in place", "whole", "panels", "updates", "blocks"] = "in place"
 
     def __str__(self) -> str:
-        packed = {"in place": "", "whole": "right packed", "panels": "packed", "updates": "updates"}[self.right]
-        return ", ".join(filter(None, ("swapped" * self.swapped, "left packed" * (self.left == "whole"), packed)))
+        names = {"in place": "", "whole": "right packed", "panels": "packed"}
+        right = names.get(self.right, self.right)
+        return ", ".join(filter(None, ("swapped" * self.swapped, "left packed" * (self.left == "whole"), right)))
 
 
 #: Both operands in place, in their own roles.
@@ -101,8 +103,8 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         # Two loads and a shuffle for every second element; a gather for elements that are further apart.
         rate = 2 * rate if c.right.index.coefficient(c.n) == 2 else costs.GATHER_CYCLES
     rate += packing_cycles(c.right, lanes)
-    packed, updates = form.right == "panels", form.right == "updates"
-    in_place = contiguous and form.right in ("in place", "updates")
+    packed, updates, blocks = (form.right == how for how in ("panels", "updates", "blocks"))
+    in_place = contiguous and form.right in ("in place", "updates", "blocks")
     if packed and transposes:
         rate += costs.PANEL_TRANSPOSE_CYCLES
     return CostModel(
@@ -114,7 +116,7 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         itemsize=c.dtype.itemsize,
         lanes=lanes,
         most_rows=max(costs.HARDWARE_STREAMS // (streams + 1), 1) if streams else costs.HARDWARE_STREAMS,
-        stacks=(1,) if packed or updates else _stacks(c),
+        stacks=(1,) if packed or updates or blocks else _stacks(c),
         # A vector of strided lanes takes two loads and a shuffle, and registers for them.
         shuffles=0 if form.right in ("whole", "panels") or contiguous else 1,
         packing=c.depth * c.columns * rate if packed else 0.0,
@@ -127,6 +129,7 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         shared=shared and costs.is_shared(2.0 * c.rows * c.columns * c.depth * c.batches, 0.0, target),
         packed=packed,
         updates=updates,
+        blocks=blocks,
         before=(whole_cycles(target, c, c.left, c.m) if form.left == "whole" else 0.0)
         + (whole_cycles(target, c, c.right, c.n, rate) if form.right == "whole" else 0.0),
         stores=_store_cycles(target, c, form),
@@ -143,7 +146,8 @@ def _traffic(target: Target, c: Contraction, form: Form, lanes: int, streams: in
     if left is None or right is None:
         return None
     packed = form.left != "in place", form.right in ("whole", "panels")
-    return Traffic(target, left, right, *packed, lanes, c.dtype.itemsize, streams, form.right == "updates")
+    sums = form.right == "updates", form.right == "blocks"
+    return Traffic(target, left, right, *packed, lanes, c.dtype.itemsize, streams, *sums)
 
 
 def whole_cycles(target: Target, c: Contraction, load: Load, own: Var | None, rate: float | None = None) -> float:
@@ -208,6 +212,8 @@ class CostModel:
         Whether threads share the tiles, and whether panels are packed: then a row group is a unit, otherwise a tile is.
     updates : bool
         Whether sums wait in the first-level cache while tiles walk all columns, for a few steps of k at a time.
+    blocks : bool
+        Whether the sums of a unit wait in the second-level cache while tiles walk all of them, for a block of k.
     before : float
         Cycles to pack operands as wholes.
     stores : float
@@ -240,6 +246,7 @@ class CostModel:
     shared: bool
     packed: bool
     updates: bool
+    blocks: bool
     before: float
     stores: float
     traffic: Traffic | None
@@ -279,7 +286,7 @@ class CostModel:
         masked = costs.MASKED_COST if self.shuffles and self.columns % self.lanes else 1.0
         # Of a plain product; `near` says so where traffic is left out.
         chunks = self.packed and self.blocked and self.near and order == "rows"
-        wide, block = self._blocking(tile, chunks)
+        wide, groups, block = self._blocking(tile, chunks)
         if chunks and (wide < costs.MIN_CHUNK_TILES or vectors < costs.MIN_CHUNK_VECTORS):
             return inf, 0
         pages, lines, waits, between = self._waits(tile, order, wide, block)
@@ -289,33 +296,35 @@ class CostModel:
                 step = max(self._step_cycles(height, width, stack, masked, wide), pages, lines)
                 step += waits
                 if self.traffic is not None:
-                    step += self.traffic.first_cycles(rows, vectors, step, wide if self.packed else 0)
+                    step += self.traffic.first_cycles(rows, vectors, step, wide if self.packed or self.blocks else 0)
                 once = costs.TILE_CYCLES + height * width * self.stores
                 once += self._written(height, width, order, step * self.depth)
-                if self.updates:
-                    once += (costs.TILE_CYCLES + 2 * height * width) * (self.depth / costs.UPDATE_STEPS)
+                if self.updates or self.blocks:
+                    once += (costs.TILE_CYCLES + 2 * height * width) * (self.depth / (block or costs.UPDATE_STEPS))
                 total += many_rows * many * (step * self.depth / stack + once)
         edges = (self.rows % rows > 0) + (columns % vectors > 0)
-        columns_each = wide * vectors * self.lanes
-        groups = row_groups(self.target, self.rows, self.columns, self.batches, rows, columns_each, chunks)
         if self.packed:
             total += self._packing(chunks) * groups
-        blocks = groups if self.packed else ceil(self.rows / rows)
+        blocks = groups if self.packed or self.blocks else ceil(self.rows / rows)
         units = self.batches // stack * blocks * ceil(columns / vectors / wide)
         idle = costs.idle(self.target, units) if self.shared else 1.0
         cycles = total * self.batches * (1 + costs.EDGE_COST * edges) * idle + self.before
         left, right = self._conversions(tile)
         return cycles + min(left, self.left_beforehand) + min(right, self.right_beforehand), -rows * vectors * stack
 
-    def _blocking(self, tile: Tile, chunks: bool) -> tuple[int, int]:
-        """Tiles side by side that are packed together, and the steps of k of a block; 0 for all of them."""
-        columns = tile.vectors * self.lanes
+    def _blocking(self, tile: Tile, chunks: bool) -> tuple[int, int, int]:
+        """Tiles side by side in a unit, groups of rows, and the steps of k of a block; 0 for all of them."""
+        columns, wide, block = tile.vectors * self.lanes, 1, 0
+        extents = self.target, self.rows, self.columns
+        if self.blocks:
+            return k_blocks(*extents, self.depth, self.batches, (tile.rows, columns), self.itemsize)
         if chunks:
-            return l2_chunk(self.target, self.columns, self.depth, columns, self.itemsize)
-        wide = tiles_per_panel(self.target, self.columns, self.batches, columns) if self.far else 1
-        if not (self.packed and self.blocked and self.traffic is not None):
-            return wide, 0
-        return wide, panel_steps(self.target, self.rows, self.depth, columns * self.itemsize, wide)
+            wide, block = l2_chunk(self.target, self.columns, self.depth, columns, self.itemsize)
+        else:
+            wide = tiles_per_panel(self.target, self.columns, self.batches, columns) if self.far else 1
+            if self.packed and self.blocked and self.traffic is not None:
+                block = panel_steps(self.target, self.rows, self.depth, columns * self.itemsize, wide)
+        return wide, row_groups(*extents, self.batches, tile.rows, wide * columns, chunks), block
 
     def _waits(self, tile: Tile, order: Order, wide: int, block: int) -> tuple[float, float, float, float]:
         """Cycles per step of a tile: for addresses, for transfers, and exposed; and of all sums between blocks of k."""

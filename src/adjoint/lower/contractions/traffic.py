@@ -218,6 +218,8 @@ class Traffic:
         Tensors in memory that the epilogue walks meanwhile.
     updates : bool
         Whether tiles walk all columns of the right operand before the next steps of k (rank-k updates).
+    blocks : bool
+        Whether all tiles of a unit meet a block of k before the next one, which is prefetched meanwhile.
     """
 
     target: Target
@@ -229,6 +231,7 @@ class Traffic:
     itemsize: int
     streams: int = 0
     updates: bool = False
+    blocks: bool = False
 
     def step_cycles(
         self, rows: int, vectors: int, order: Order, block: int = 0, wide: int = 1
@@ -242,7 +245,9 @@ class Traffic:
         left = self.left.packed(rows, self.itemsize) if self.left_packed else self.left
         right = self.right.packed(columns, self.itemsize) if self.right_packed else self.right
         block, streams = block or right.depth, self.streams
-        if order == "columns":
+        if self.blocks:
+            again_left, again_right = left.block(rows, block), right.block(wide * columns, block)
+        elif order == "columns":
             again_left, again_right = self._all(left, rows, self.left_packed), right.block(columns, block)
         elif wide > 1:
             # Between two uses of a row, as much of a panel streams past it; between those of a chunk, a block of rows.
@@ -261,6 +266,9 @@ class Traffic:
                 lines += cycles
                 apart = reads.along > max(count * reads.across, reads.itemsize)
                 exposed += cycles * costs.exposed_transfers(self.target, apart)
+        if self.blocks:
+            # The pages of a block stay in the TLB, and its lines have been prefetched.
+            return 0.0, lines, exposed
         instructions, stalls = (rows + 1) * vectors, 0.0
         if not self.left_packed:
             stalls = self._stalls(left, rows, again_left, (right.extent, columns), instructions)
@@ -278,6 +286,8 @@ class Traffic:
         that is not 0.
         """
         columns = vectors * self.lanes
+        if self.blocks:
+            return self._first_of_blocks(rows, columns, step, wide)
         left = self.left.first(self.target, rows) - (0 if self.left_packed else step)
         if wide:
             right = self.right.first(self.target, columns * wide, "copies") / wide
@@ -286,6 +296,16 @@ class Traffic:
         else:
             right = self.right.first(self.target, columns, "streams" if self.updates else "tiles") - step
         return max(left, 0) / ceil(self.right.extent / columns) + max(right, 0) / ceil(self.left.extent / rows)
+
+    def _first_of_blocks(self, rows: int, columns: int, step: float, wide: int) -> float:
+        """The same if the next block streams in while all tiles of a unit meet the one before."""
+        tiles = ceil(self.left.extent / rows) * wide
+        moved = lines = 0.0
+        for reads, count in ((self.left, self.left.extent), (self.right, columns * wide)):
+            if reads.nbytes > costs.l2_bytes(self.target):
+                moved += reads.first(self.target, count, "streams")
+                lines += count * min(reads.across, reads.along) / self.target.line_bytes
+        return max(moved / tiles - step, 0.0) + lines / tiles * costs.PREFETCH_CYCLES
 
     def _stalls(self, reads: Reads, count: int, again: Block, other: tuple[int, int], instructions: int) -> float:
         """Cycles per step of so many instructions to wait for lines of `count` neighbors, which no prefetcher follows.
