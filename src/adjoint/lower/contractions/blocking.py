@@ -1,7 +1,8 @@
 """The blocking of a GEMM around its register tiles: lanes, panels, blocks of k and row groups, by the caches' sizes.
 
 These are the parameters of the loops around the micro-kernel in BLIS: NR follows from the lanes, KC from `panel_steps`,
-MC from `row_groups` and NC from `l2_panels`; or KC and NC from `l2_chunk`, if blocks of rows walk a chunk of panels.
+MC from `row_groups` and NC from `l2_panels`; or KC and NC from `l2_chunk`, if blocks of rows walk a chunk of panels; or
+all three from `k_blocks`, if nothing is packed.
 """
 
 from math import ceil, sqrt
@@ -13,6 +14,7 @@ from adjoint.lower.loops import divisors
 
 __all__ = [
     "block_size",
+    "k_blocks",
     "l2_chunk",
     "l2_panels",
     "panel_steps",
