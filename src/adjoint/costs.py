@@ -129,8 +129,9 @@ UPDATE_STEPS, UPDATE_VECTORS, MAX_UPDATED_ROWS = 16, 2, 8
 #: both operands stay in the caches and their pages in the first-level TLB; enough to amortize filling the sums.
 #: Cascade Lake: 16x4000 @ 4000x512 takes 757 and 802 us with 64 and 128 steps, (2048x64)T @ 2048x64 134 and 218.
 BLOCK_STEPS = 64
-#: Cycles of a prefetch: up to 18 instructions, most of them for its address.
-PREFETCH_CYCLES = 4.0
+#: Cycles of a prefetch: up to 18 instructions, most of them for its address. Cascade Lake: (252x5)T @ 252x1320, with
+#: three lines for each step of a tile, takes 29 cycles per step.
+PREFETCH_CYCLES = 6.0
 #: Lines that are prefetched at a time between multiply-adds of a tile, and at most so many where k has few steps.
 PREFETCH_BURSTS = 2, 8
 #: Least steps of k between prefetches of a tile: shorter loops take time themselves (Zen 5).
