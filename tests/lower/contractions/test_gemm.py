@@ -250,7 +250,7 @@ def test_units_of_blocks_leave_their_sums_in_the_cache_and_are_enough_for_all_co
         wide, groups, block = k_blocks(target, rows, columns, 1000, 1, (height, width), 4)
         blocks, tiles = -(-rows // height), -(-columns // width)
         assert -(-blocks // groups) * height * wide * width * 4 <= 1.5 * costs.l2_block_bytes(target)
-        assert groups * -(-tiles // wide) >= min(costs.least_units(target) / 2, blocks * tiles, tiles)
+        assert groups * -(-tiles // wide) >= min(cores, blocks * tiles, tiles)
         assert block == 63
 
 

@@ -56,7 +56,7 @@ def test_rows_that_are_not_aligned_take_longer_where_that_costs(kind, longer):
     """Every vector of a row takes two lines, of 3838 columns nearly all, of 3856 none."""
     found = (plain(160, 160, columns)(kind).contraction for columns in (3838, 3856))
     split, aligned = (cost_model(KINDS[kind], c, 0, IN_PLACE).cheapest()[0] for c in found)
-    assert (split > 1.1 * aligned) == longer
+    assert (split > 1.08 * aligned) == longer
 
 
 @pytest.mark.parametrize("kind", ["avx512", "avx512 on a mesh"])

@@ -106,7 +106,8 @@ def k_blocks(
     each = columns if rows * columns <= room else max(round(sqrt(room)), room // rows)
     chunks = ceil(columns / max(each, width))
     groups = min(ceil(rows * ceil(tiles / chunks) * width / room), blocks)
-    more = ceil(costs.least_units(target) / (batches * chunks * groups))
+    units = costs.least_units(target) if target.cores > 1 else 1
+    more = ceil(units / (batches * chunks * groups))
     if blocks >= 2 * groups * more:
         groups *= more
     else:

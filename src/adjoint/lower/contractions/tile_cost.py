@@ -296,7 +296,8 @@ class CostModel:
                 step = max(self._step_cycles(height, width, stack, masked, wide), pages, lines)
                 step += waits
                 if self.traffic is not None:
-                    step += self.traffic.first_cycles(rows, vectors, step, wide if self.packed or self.blocks else 0)
+                    together = wide if self.packed or self.blocks else 0
+                    step += self.traffic.first_cycles(rows, vectors, step, together, groups)
                 once = costs.TILE_CYCLES + height * width * self.stores
                 once += self._written(height, width, order, step * self.depth)
                 if self.updates or self.blocks:
@@ -358,9 +359,12 @@ class CostModel:
         if self.traffic is None:
             return 0.0
         run = width * self.lanes * self.itemsize
-        if (order == "columns" or self.packed) and (self.columns * self.itemsize % line or run % line):
+        panels = order == "columns" or self.packed
+        if panels and (self.columns * self.itemsize % line or run % line):
             run += line - self.itemsize
         cycles = costs.written_cycles(self.target, height * run, nbytes)
+        if cycles and panels and self.columns * self.itemsize >= costs.PAGE_STRIDE:
+            cycles = max(cycles, height * costs.written_row_cycles(self.target))
         return max(cycles - products, costs.EXPOSED_TRANSFERS * cycles)
 
     def _jumps(self, order: Order, panel: int) -> float:

@@ -279,18 +279,18 @@ class Traffic:
             return pages, lines, exposed + stalls
         return 0.0, lines, exposed + stalls + pages
 
-    def first_cycles(self, rows: int, vectors: int, step: float, wide: int) -> float:
+    def first_cycles(self, rows: int, vectors: int, step: float, wide: int, groups: int = 1) -> float:
         """Cycles per step of k to read operands the first time, beyond a tile's own; the average over all tiles.
 
         Multiply-adds hide the way of what tiles read in place, but not of what is packed, in panels of `wide` tiles if
-        that is not 0.
+        that is not 0, each by so many `groups` of rows.
         """
         columns = vectors * self.lanes
         if self.blocks:
             return self._first_of_blocks(rows, columns, step, wide)
         left = self.left.first(self.target, rows) - (0 if self.left_packed else step)
         if wide:
-            right = self.right.first(self.target, columns * wide, "copies") / wide
+            right = self.right.first(self.target, columns * wide, "copies") / wide * groups
         elif self.right_packed:
             right = self.right.first(self.target, columns)
         else:
@@ -300,12 +300,15 @@ class Traffic:
     def _first_of_blocks(self, rows: int, columns: int, step: float, wide: int) -> float:
         """The same if the next block streams in while all tiles of a unit meet the one before."""
         tiles = ceil(self.left.extent / rows) * wide
-        moved = lines = 0.0
+        moved = lines = exposed = 0.0
         for reads, count in ((self.left, self.left.extent), (self.right, columns * wide)):
             if reads.nbytes > costs.l2_bytes(self.target):
-                moved += reads.first(self.target, count, "streams")
+                first = reads.first(self.target, count, "streams")
+                moved += first
+                if reads.nbytes > costs.l3_block_bytes(self.target):
+                    exposed += first * costs.exposed_transfers(self.target)
                 lines += count * min(reads.across, reads.along) / self.target.line_bytes
-        return max(moved / tiles - step, 0.0) + lines / tiles * costs.PREFETCH_CYCLES
+        return max(moved / tiles - step, exposed / tiles) + lines / tiles * costs.PREFETCH_CYCLES
 
     def _stalls(self, reads: Reads, count: int, again: Block, other: tuple[int, int], instructions: int) -> float:
         """Cycles per step of so many instructions to wait for lines of `count` neighbors, which no prefetcher follows.
