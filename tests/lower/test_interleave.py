@@ -5,13 +5,14 @@ import pytest
 
 from adjoint import costs, ops
 from adjoint.compiler import CompileOptions, compile, host
-from adjoint.ir import Function, param
+from adjoint.ir import Function, apply, param
 from adjoint.kernel.interpreter import run_kernel
-from adjoint.kernel.ir import For, Kernel, walk
+from adjoint.kernel.ir import For, Kernel, Store, walk
 from adjoint.kernel.parser import parse_kernel
 from adjoint.kernel.verifier import verify_kernel
 from adjoint.lower.expand import expand_math
 from adjoint.lower.interleave import interleave
+from adjoint.ops.attention import Attention
 from adjoint.pipeline import finish_program, lower_function
 from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph
@@ -59,6 +60,15 @@ def test_no_more_vectors_than_the_limit_are_interleaved():
     found = interleaved(finish_program(lower_function(Function("f", (x,), (ops.gelu(x),)), host())).kernels)
     assert found
     assert max(found) == costs.INTERLEAVED_VECTORS
+
+
+def test_exponentials_that_are_stored_and_added_up_are_interleaved():
+    """Attention's: their products with values follow, and their sums."""
+    q = param("q", (2, 40, 8))
+    function = Function("f", (q,), (apply(Attention(0.5), q, q, q),))
+    (kernel,) = finish_program(lower_function(function, host())).kernels
+    stores = [store for store in walk(kernel.body) if isinstance(store, Store) and len(store.targets) == 2]
+    assert any(buffer.name.startswith("terms") for store in stores for buffer, _, _ in store.targets)
 
 
 def test_optimizers_and_sums_of_parts_are_left_alone():

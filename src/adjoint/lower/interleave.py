@@ -30,7 +30,8 @@ only overlaps as many as its schedulers hold. Of an ``interleave`` loop each
 operation is done for all iterations before the next (the interleave count of LLVM's loop vectorizer, and the gangs of
 several vectors of ISPC).
 
-A sum of such values is a chain itself, in a fixed order of additions. Its terms are computed beforehand, in registers::
+A sum of such values is a chain itself, in a fixed order of additions. Its terms are computed beforehand, in registers,
+together with what else the loop stores::
 
     for v in 0..4:                                      for v in 0..4 interleave:
       for l in 0..16 vector:                              for l in 0..16 vector:

@@ -176,58 +176,7 @@ class GemmBuilder:
 
         return self._finish(unit, tiled(here, c.columns, size, whole))
 
-    # With sums in memory: a unit is a chunk of columns, or a row group of it
-
-    def blocked_kernel(self) -> Kernel:
-        """Each unit accumulates its sums block by block of k, from operands in place."""
-        c, plan, units = self.c, self.plan, self._units()
-        hints = BlockPrefetch(self.context, self.group, plan)
-        across, down = Var("p", plan.wide), Var("b", units.per_group)
-        height = units.per_group * plan.tile.rows
-
-        def whole(columns: int, column: Index) -> tuple[Stmt, ...]:
-            width = -(-columns // plan.lanes) * plan.lanes
-            first_row, beside = units.part * height, replace(across, extent=ceil(columns / plan.columns))
-            sums = Buffer("sums", c.dtype, height * width, "scratch")
-            keep = self.tiles.spilled(sums, first_row, column, width)
-            share = as_index(down) * beside.extent + as_index(beside), units.per_group * beside.extent
-
-            def block(start: Index, steps: int, first: bool, last: bool) -> tuple[Stmt, ...]:
-                """Add the products of a block of k to all sums."""
-                if last:
-                    at, part, panel = units.following
-                    place = part * height, panel * (plan.columns * plan.wide), at, as_index(0)
-                else:
-                    place = first_row, column, units.at, start + steps
-                fresh = hints.block(place, (height, columns), share)
-
-                def tile(size: tuple[int, int], row: Index, here: Index) -> tuple[Stmt, ...]:
-                    acc = self.tiles.registers(*size)
-                    spill = self.tiles.unrolled_tile(acc, *size, row, here, keep(store=True), whole=True)
-                    regions = [*(hints.epilogue(size, (row, here, units.at)) if last else ()), *fresh]
-                    return (
-                        *self.tiles.unrolled_tile(
-                            acc, *size, row, here, self.tiles.clear if first else keep(store=False), whole=True
-                        ),
-                        *self.tiles.multiply(
-                            acc, *size, row, here, units.at, KBlock(start, (steps,)), slots_of(regions, c, steps)
-                        ),
-                        *(self.tiles.stored(acc, size, row, here, units.at) if last else spill),
-                    )
-
-                def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
-                    tiles = tiled(
-                        as_index(beside), columns, plan.columns, lambda own, x: tile((rows, own), row, column + x)
-                    )
-                    return nest([beside], tiles)
-
-                return self._rows(units.part, down, strip)
-
-            return self._blocks(block)
-
-        return self._finish(units.unit, tiled(units.panel, c.columns, plan.columns * plan.wide, whole))
-
-    # With packing: a unit is a panel, packed block by block of k
+    # With sums in memory or packing: a unit is a chunk of columns, or a row group of it
 
     def _units(self) -> "_Units":
         """The units of a plan with row groups."""
@@ -243,8 +192,56 @@ class GemmBuilder:
         later = tuple(map(then.pop, axes))
         return _Units(unit, per_group, at, part, panel, (then, later[1], later[0]))
 
+    def blocked_kernel(self) -> Kernel:
+        """Each unit accumulates its sums block by block of k, from operands in place."""
+        c, plan, units = self.c, self.plan, self._units()
+        hints = BlockPrefetch(self.context, self.group, plan)
+        down, height = Var("b", units.per_group), units.per_group * plan.tile.rows
+
+        def whole(columns: int, column: Index) -> tuple[Stmt, ...]:
+            width = -(-columns // plan.lanes) * plan.lanes
+            first_row, beside = units.part * height, Var("p", ceil(columns / plan.columns))
+            sums = Buffer("sums", c.dtype, height * width, "scratch")
+            keep = self.tiles.spilled(sums, first_row, column, width)
+            share = as_index(down) * beside.extent + as_index(beside), units.per_group * beside.extent
+
+            def block(start: Index, steps: int, first: bool, last: bool) -> tuple[Stmt, ...]:
+                """Add the products of a block of k to all sums."""
+                if last:
+                    at, part, panel = units.following
+                    place = part * height, panel * (plan.columns * plan.wide), at, as_index(0)
+                else:
+                    place = first_row, column, units.at, start + steps
+                fresh = hints.block(place, (height, columns), share)
+
+                begin = self.tiles.clear if first else keep(store=False)
+                steps_here = KBlock(start, (steps,))
+
+                def tile(size: tuple[int, int], row: Index, here: Index) -> tuple[Stmt, ...]:
+                    acc = self.tiles.registers(*size)
+                    spill = self.tiles.unrolled_tile(acc, *size, row, here, keep(store=True), whole=True)
+                    regions = [*(hints.epilogue(size, (row, here, units.at)) if last else ()), *fresh]
+                    prefetch = slots_of(regions, c, steps)
+                    return (
+                        *self.tiles.unrolled_tile(acc, *size, row, here, begin, whole=True),
+                        *self.tiles.multiply(acc, *size, row, here, units.at, steps_here, prefetch),
+                        *(self.tiles.stored(acc, size, row, here, units.at) if last else spill),
+                    )
+
+                def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
+                    def across(own: int, x: Index) -> tuple[Stmt, ...]:
+                        return tile((rows, own), row, column + x)
+
+                    return nest([beside], tiled(as_index(beside), columns, plan.columns, across))
+
+                return self._rows(units.part, down, strip)
+
+            return self._blocks(block)
+
+        return self._finish(units.unit, tiled(units.panel, c.columns, plan.columns * plan.wide, whole))
+
     def packed_kernel(self) -> Kernel:
-        """Each unit is a column panel, or a row group of it."""
+        """Each unit is a column panel, packed block by block of k, or a row group of it."""
         c, plan = self.c, self.plan
         units = self._units()
         per_group, at, part = units.per_group, units.at, units.part
