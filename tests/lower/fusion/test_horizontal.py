@@ -144,3 +144,60 @@ def test_sums_of_gathered_rows_look_up_the_rows_of_the_fused_kernel():
     arrays = rng.standard_normal((512, 64)).astype("f4"), rng.standard_normal((10, 64)).astype("f4")
     arrays = *arrays, rng.integers(0, 10, 512)
     agrees_with_graph(compile(function, host(), OPTIONS)(*arrays), function, *arrays)
+
+
+def update(name, to, place, *factors):
+    """The sum of elements at their places, stored elsewhere: ``to[place] = x[..] + ct[..]``."""
+    unit, v, lane = Var("u", 16), Var("v", 32), Var("l", 16)
+    here = as_index(unit) * 512 + as_index(v) * 16 + as_index(lane)
+    total = Apply("add", tuple(Load(factor, here) for factor in factors), F32)
+    body = (For(v, (For(lane, (Store(((to, place(here, unit, v, lane), total),)),), "vector"),)),)
+    return Kernel(name, unit, body, (f"%{name}",), 1000, 2000, True)
+
+
+def test_one_may_overwrite_what_the_other_has_read_at_the_same_place():
+    """The parameter and the momentum of an update: the parameter reads the momentum of the step before."""
+    w = Buffer("w", F32, 16 * 512, "external")
+    kernels = [update("w", w, lambda here, *_: here, CT, X), update("m", X, lambda here, *_: here, CT, X)]
+    (made,) = fuse_horizontally(kernels, AVX512)
+    verify_kernel(made)
+    rng = np.random.default_rng(0)
+    ct, x = rng.standard_normal((2, 16 * 512)).astype("f4")
+    memory = {CT: ct, X: x.copy(), w: np.zeros(16 * 512, "f4")}
+    run_kernel(made, memory)
+    np.testing.assert_array_equal(memory[w], x + ct)
+    np.testing.assert_array_equal(memory[X], x + ct)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda here, *_: as_index(16 * 512 - 1) - here,
+        lambda _, unit, __, lane: as_index(unit) * 512 + as_index(lane),
+        lambda here, *_: (here + 512) % (16 * 512),
+    ],
+    ids=["backwards", "again", "shifted"],
+)
+def test_other_iterations_may_not_read_what_is_overwritten(place):
+    w = Buffer("w", F32, 16 * 512, "external")
+    kernels = [update("w", w, lambda here, *_: here, CT, X), update("m", X, place, CT, CT)]
+    assert len(fuse_horizontally(kernels, AVX512)) == 2
+
+
+def test_the_momentum_of_a_table_is_updated_beside_the_table():
+    """Its gradient is no product, into whose kernel the update would go."""
+    table, momentum, ids, ct = (
+        param("w", (64, 512)),
+        param("m", (64, 512)),
+        param("ids", (9,), "i64"),
+        param("ct", (9, 512)),
+    )
+    new = ops.add(ops.multiply(momentum, 0.9), ops.scatter_add(ids, ct, 64))
+    outputs = (ops.subtract(table, ops.multiply(new, 0.1)), new)
+    function = Function("f", (table, momentum, ids, ct), outputs, {"donate": (("w", 0), ("m", 1))})
+    kernels = lower_function(function, host()).kernels
+    assert len(kernels) == 2, "the sum of rows and the update"
+    rng = np.random.default_rng(0)
+    w, m, rows = (rng.standard_normal(p.shape).astype("f4") for p in (table, momentum, ct))
+    arrays = w, m, rng.integers(0, 64, 9), rows
+    agrees_with_graph(compile(function, options=OPTIONS)(*(a.copy() for a in arrays)), function, *arrays)

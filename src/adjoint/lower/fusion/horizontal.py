@@ -36,14 +36,16 @@ After::
         b[u] = s[0]
         g[u] = t[0]
 
-It is done where both read something large and the registers hold the accumulators of both.
+It is done where both read something large and the registers hold the accumulators of both. The second one may overwrite
+what the first one reads, if each iteration of both accesses an element of its own: the parameter and the momentum of an
+update.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from adjoint import costs
-from adjoint.kernel.index import Var, as_index
-from adjoint.kernel.ir import For, Kernel, Stmt, Store, walk
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Across, Buffer, For, Kernel, Load, Stmt, Store, postorder, roots_of, walk
 from adjoint.kernel.regions import Nested
 from adjoint.kernel.rewrite import rewritten
 from adjoint.kernel.target import Target
@@ -79,13 +81,17 @@ def _fused(first: Kernel, second: Kernel) -> Kernel | None:
     if first.unit.extent != second.unit.extent or not _pays_off(first, second):
         return None
     mine, theirs = {*first.reads, *first.writes}, {*second.reads, *second.writes}
-    if mine & set(second.writes) or theirs & set(first.writes):
+    overwritten = mine & set(second.writes)
+    if overwritten & set(first.writes) or theirs & set(first.writes):
         return None
     same = _same_loops(first.body, second.body, {second.unit: first.unit})
     if same is None:
         return None
     at = {theirs: as_index(ours) for theirs, ours in same.items()}
-    body = _interleaved(first.body, rewritten(second.body, index=lambda index: index.substitute(at)))
+    moved = rewritten(second.body, index=lambda index: index.substitute(at))
+    if not all(_has_one_place(buffer, (*first.body, *moved), first.unit) for buffer in overwritten):
+        return None
+    body = _interleaved(first.body, moved)
     shared = sum(b.nbytes for b in mine & theirs)
     return Kernel(
         first.name,
@@ -97,6 +103,41 @@ def _fused(first: Kernel, second: Kernel) -> Kernel | None:
         first.parallel or second.parallel,
         joint_tiles((first, second), (1, 1)),
     )
+
+
+def _has_one_place(buffer: Buffer, body: Sequence[Stmt], unit: Var) -> bool:
+    """Whether each iteration accesses one element of a buffer only, and all of them different ones.
+
+    Then an iteration may overwrite what it has read before.
+    """
+    places = set[Index]()
+    loops: tuple[Var, ...] = ()
+    for inside, store in _stores(body, (unit,)):
+        read = [e for e in postorder(roots_of(store)) if isinstance(e, Load | Across) and e.buffer is buffer]
+        written = [place for target, place, _ in store.targets if target is buffer]
+        if any(isinstance(e, Across) for e in read):
+            return False
+        own = {e.index for e in read if isinstance(e, Load)} | set(written)
+        places |= own
+        # Those of the first kernel, in terms of which all indices are.
+        loops = loops or (inside if own else ())
+    if len(places) != 1:
+        return False
+    reach, strides = 0, {var: next(iter(places)).coefficient(var) or 0 for var in loops if var.extent > 1}
+    for var, stride in sorted(strides.items(), key=lambda found: found[1]):
+        if stride <= reach:
+            return False
+        reach += stride * (var.extent - 1)
+    return True
+
+
+def _stores(body: Sequence[Stmt], inside: tuple[Var, ...]) -> Iterator[tuple[tuple[Var, ...], Store]]:
+    """The stores of statements, each with the variables of the loops around it."""
+    for statement in body:
+        if isinstance(statement, For):
+            yield from _stores(statement.body, (*inside, statement.var))
+        elif isinstance(statement, Store):
+            yield inside, statement
 
 
 def _pays_off(first: Kernel, second: Kernel) -> bool:
