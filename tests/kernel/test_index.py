@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var, as_index, flatten, unflatten
+from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var, as_index, flatten, is_injective, unflatten
 
 
 def value(index, env):
@@ -157,3 +157,24 @@ def test_dynamic_atoms_are_within_their_axis():
     assert (as_index(dynamic).low, as_index(dynamic).high) == (0, 6)
     with pytest.raises(KeyError):
         value(as_index(Var("i", 3)), {})
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(-20, 20)), min_size=1, max_size=3))
+def test_what_is_injective_has_as_many_values_as_its_variables(terms):
+    variables = [Var("v", extent) for extent, _ in terms]
+    index = as_index(3)
+    for var, (_, stride) in zip(variables, terms, strict=True):
+        index = index + as_index(var) * stride
+    moving = [(extent, stride) for extent, stride in terms if stride and extent > 1]
+    places = itertools.product(*(range(extent) for extent, _ in moving))
+    values = {sum(n * stride for n, (_, stride) in zip(place, moving, strict=True)) for place in places}
+    if is_injective(index, variables):
+        assert len(values) == prod(extent for extent, _ in moving)
+
+
+def test_remainders_are_not_known_to_be_injective():
+    v, w = Var("v", 8), Var("w", 4)
+    assert is_injective(as_index(v) * 4 + as_index(w), {v, w})
+    assert not is_injective(as_index(v) * 3 + as_index(w), {v, w})
+    assert is_injective(as_index(v) * 3 + as_index(w), {v})
+    assert not is_injective((as_index(v) + 4) % 8, {v})

@@ -7,7 +7,7 @@ j) // 12`` with ``0 <= j < 12`` *is* ``i``: reshapes disappear during constructi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import gcd
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,19 @@ from adjoint.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from adjoint.kernel.ir import Expr
 
-__all__ = ["Atom", "Dynamic", "Index", "Quotient", "Remainder", "Var", "as_index", "flatten", "unflatten", "uses"]
+__all__ = [
+    "Atom",
+    "Dynamic",
+    "Index",
+    "Quotient",
+    "Remainder",
+    "Var",
+    "as_index",
+    "flatten",
+    "is_injective",
+    "unflatten",
+    "uses",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -336,3 +348,17 @@ def unflatten(flat: Index, shape: Sequence[int]) -> tuple[Index, ...]:
         out.append(inside if shape[axis] != 1 else as_index(0))
         flat = flat // shape[axis]
     return tuple(reversed(out))
+
+
+def is_injective(index: Index, variables: Collection[Var]) -> bool:
+    """Whether an index is another one for any other values of those of some variables that it depends on.
+
+    It is known only of sums of multiples: each stride must exceed what all smaller ones reach.
+    """
+    moving = [(abs(c), atom) for atom, c in index.terms if any(uses(atom, v) for v in variables)]
+    reach = 0
+    for stride, atom in sorted(moving, key=lambda found: found[0]):
+        if stride <= reach or not isinstance(atom, Var):
+            return False
+        reach += stride * (atom.extent - 1)
+    return True

@@ -47,7 +47,7 @@ from math import prod
 from typing import Literal
 
 from adjoint import costs
-from adjoint.kernel.index import Index, Var, as_index, uses
+from adjoint.kernel.index import Index, Var, as_index, is_injective
 from adjoint.kernel.ir import (
     Across,
     Apply,
@@ -154,13 +154,7 @@ def _is_independent(nest: Sequence[For]) -> bool:
 
 def _is_apart(index: Index, variables: set[Var], var: Var) -> bool:
     """Whether iterations over `var` have places of their own, whatever the other variables of the nest are."""
-    moving = [(abs(c), atom) for atom, c in index.terms if any(uses(atom, v) for v in variables)]
-    reach = 0
-    for stride, atom in sorted(moving, key=lambda found: found[0]):
-        if stride <= reach or not isinstance(atom, Var):
-            return False
-        reach += stride * (atom.extent - 1)
-    return any(atom is var for _, atom in moving)
+    return is_injective(index, variables) and any(atom is var for atom, _ in index.terms)
 
 
 def _in_blocks(loop: For, together: int, made: _Block) -> tuple[Stmt, ...]:

@@ -184,6 +184,19 @@ def test_other_iterations_may_not_read_what_is_overwritten(place):
     assert len(fuse_horizontally(kernels, AVX512)) == 2
 
 
+def test_positions_that_are_looked_up_may_not_be_overwritten():
+    ids, to = Buffer("ids", DTYPES["i64"], 16 * 512, "external"), Buffer("a", F32, 16 * 512, "external")
+
+    def kernel(name, target, value):
+        unit, v = Var("u", 16), Var("v", 512)
+        here = as_index(unit) * 512 + as_index(v)
+        return Kernel(name, unit, (For(v, (Store(((target, here, value(here)),)),)),), (f"%{name}",), 1000, 2000, True)
+
+    looks = kernel("a", to, lambda here: Load(X, as_index(Dynamic(Load(ids, (here + 1) % (16 * 512)), 16 * 512))))
+    writes = kernel("ids", ids, lambda here: Apply("cast", (Load(X, here),), DTYPES["i64"]))
+    assert len(fuse_horizontally([looks, writes], AVX512)) == 2
+
+
 def test_the_momentum_of_a_table_is_updated_beside_the_table():
     """Its gradient is no product, into whose kernel the update would go."""
     table, momentum, ids, ct = (

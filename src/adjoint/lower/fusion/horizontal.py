@@ -44,8 +44,8 @@ update.
 from collections.abc import Iterator, Sequence
 
 from adjoint import costs
-from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Across, Buffer, For, Kernel, Load, Stmt, Store, postorder, roots_of, walk
+from adjoint.kernel.index import Index, Var, as_index, is_injective
+from adjoint.kernel.ir import Across, Buffer, Expr, For, Kernel, Load, Stmt, Store, dynamics, postorder, roots_of, walk
 from adjoint.kernel.regions import Nested
 from adjoint.kernel.rewrite import rewritten
 from adjoint.kernel.target import Target
@@ -113,9 +113,11 @@ def _has_one_place(buffer: Buffer, body: Sequence[Stmt], unit: Var) -> bool:
     places = set[Index]()
     loops: tuple[Var, ...] = ()
     for inside, store in _stores(body, (unit,)):
-        read = [e for e in postorder(roots_of(store)) if isinstance(e, Load | Across) and e.buffer is buffer]
+        computed = postorder(roots_of(store))
+        read = [e for e in computed if _reads(e, buffer)]
         written = [place for target, place, _ in store.targets if target is buffer]
-        if any(isinstance(e, Across) for e in read):
+        looked_up = [number for e in computed if isinstance(e, Load) for number in dynamics(e.index)]
+        if any(isinstance(e, Across) for e in read) or any(_reads(e, buffer) for e in postorder(looked_up)):
             return False
         own = {e.index for e in read if isinstance(e, Load)} | set(written)
         places |= own
@@ -123,12 +125,13 @@ def _has_one_place(buffer: Buffer, body: Sequence[Stmt], unit: Var) -> bool:
         loops = loops or (inside if own else ())
     if len(places) != 1:
         return False
-    reach, strides = 0, {var: next(iter(places)).coefficient(var) or 0 for var in loops if var.extent > 1}
-    for var, stride in sorted(strides.items(), key=lambda found: found[1]):
-        if stride <= reach:
-            return False
-        reach += stride * (var.extent - 1)
-    return True
+    (place,) = places
+    return is_injective(place, loops) and all(place.coefficient(var) for var in loops if var.extent > 1)
+
+
+def _reads(expr: Expr, buffer: Buffer) -> bool:
+    """Whether an expression itself reads a buffer."""
+    return isinstance(expr, Load | Across) and expr.buffer is buffer
 
 
 def _stores(body: Sequence[Stmt], inside: tuple[Var, ...]) -> Iterator[tuple[tuple[Var, ...], Store]]:
