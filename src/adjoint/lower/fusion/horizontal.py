@@ -45,7 +45,7 @@ from collections.abc import Iterator, Sequence
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index, is_injective
-from adjoint.kernel.ir import Across, Buffer, Expr, For, Kernel, Load, Stmt, Store, dynamics, postorder, roots_of, walk
+from adjoint.kernel.ir import Across, Buffer, For, Kernel, Load, Stmt, Store, postorder, roots_of, walk
 from adjoint.kernel.regions import Nested
 from adjoint.kernel.rewrite import rewritten
 from adjoint.kernel.target import Target
@@ -113,11 +113,9 @@ def _has_one_place(buffer: Buffer, body: Sequence[Stmt], unit: Var) -> bool:
     places = set[Index]()
     loops: tuple[Var, ...] = ()
     for inside, store in _stores(body, (unit,)):
-        computed = postorder(roots_of(store))
-        read = [e for e in computed if _reads(e, buffer)]
+        read = [e for e in postorder(roots_of(store)) if isinstance(e, Load | Across) and e.buffer is buffer]
         written = [place for target, place, _ in store.targets if target is buffer]
-        looked_up = [number for e in computed if isinstance(e, Load) for number in dynamics(e.index)]
-        if any(isinstance(e, Across) for e in read) or any(_reads(e, buffer) for e in postorder(looked_up)):
+        if any(isinstance(e, Across) for e in read):
             return False
         own = {e.index for e in read if isinstance(e, Load)} | set(written)
         places |= own
@@ -127,11 +125,6 @@ def _has_one_place(buffer: Buffer, body: Sequence[Stmt], unit: Var) -> bool:
         return False
     (place,) = places
     return is_injective(place, loops) and all(place.coefficient(var) for var in loops if var.extent > 1)
-
-
-def _reads(expr: Expr, buffer: Buffer) -> bool:
-    """Whether an expression itself reads a buffer."""
-    return isinstance(expr, Load | Across) and expr.buffer is buffer
 
 
 def _stores(body: Sequence[Stmt], inside: tuple[Var, ...]) -> Iterator[tuple[tuple[Var, ...], Store]]:
