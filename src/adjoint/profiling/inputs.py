@@ -7,7 +7,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError
 from adjoint.ir import IRModule, TensorType
 from adjoint.kernel.program import Argument, RangeCheck
-from adjoint.runtime.bound import aligned, rows_present
+from adjoint.runtime.bound import aligned_together, rows_present
 from adjoint.runtime.executable import Entry
 from adjoint.runtime.report import WARM_UP_RUNS
 from adjoint.training.initialize import initial_params, initial_states
@@ -71,11 +71,9 @@ def trained_arrays(entry: Entry, given: Mapping[str, np.ndarray], steps: int) ->
     InvalidValueError
         If they are not finite any more.
     """
-    resident = {}
-    for a in entry.arguments:
-        if a.donated:
-            resident[a.name] = aligned(a.shape, a.dtype)
-            resident[a.name][...] = given[a.name]
+    resident = aligned_together({a.name: a for a in entry.arguments if a.donated})
+    for name, array in resident.items():
+        array[...] = given[name]
     call = entry.bind(resident).call
     batch = [given[a.name] for a in entry.arguments if not a.donated]
     for _ in range(steps):

@@ -21,7 +21,7 @@ from adjoint.profiling.places import Block, Edge, blocks_of, edges_of
 from adjoint.profiling.probes import multiply_adds
 from adjoint.profiling.table import profile_table
 from adjoint.runtime.accounting import StepAccount, step_nanoseconds
-from adjoint.runtime.bound import aligned
+from adjoint.runtime.bound import aligned_together
 from adjoint.runtime.executable import Entry
 from adjoint.runtime.report import WARM_UP_RUNS, Clocks, KernelInfo, Memory
 from adjoint.training.parts import PARTS, NamedValues, part_of, value_parts
@@ -344,7 +344,7 @@ def _run(entry: Entry, given: Mapping[str, np.ndarray], runs: int, target: Targe
     """Run the step with and without clocks."""
     state = {a.name: given[a.name] for a in entry.arguments if a.donated}
     batch = [given[a.name] for a in entry.arguments if not a.donated]
-    resident = {name: aligned(array.shape, array.dtype) for name, array in state.items()}
+    resident = aligned_together(state)
     call = entry.bind(resident).call
     probe = multiply_adds(target)
     before = probe.best(_GLANCE, entry.used_threads)

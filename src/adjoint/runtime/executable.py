@@ -11,7 +11,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, listed, plural
 from adjoint.kernel.program import Argument, RangeCheck, Result
 from adjoint.runtime.arguments import accept, miscounted
-from adjoint.runtime.bound import Bound, Runtime, Signature, aligned
+from adjoint.runtime.bound import Bound, Runtime, Signature, aligned_together
 from adjoint.runtime.invocation import Invocation
 from adjoint.runtime.partial_batch import PartialBatch
 from adjoint.runtime.report import WARM_UP_RUNS, Clocks, KernelInfo, KernelTime, Memory
@@ -123,7 +123,7 @@ class Entry:
         """The entry point bound to internal arrays for its donated arguments."""
         with self._lock:
             if self._whole is None:
-                self._whole = self.bind({a.name: aligned(a.shape, a.dtype) for a in self.arguments if a.donated})
+                self._whole = self.bind(aligned_together({a.name: a for a in self.arguments if a.donated}))
             return self._whole
 
     def _updated(self, whole: Bound, arrays: tuple[Any, ...]) -> Any:
@@ -230,9 +230,7 @@ class Entry:
             raise InvalidValueError(f"clocks: runs must be at least 1, got {runs}")
         library = self.signature.loaded(self._profiled())
         kept = {name: array.copy() for name, array in (resident or {}).items()}
-        for argument in self.arguments:
-            if argument.donated and argument.name not in kept:
-                kept[argument.name] = aligned(argument.shape, argument.dtype)
+        kept |= aligned_together({a.name: a for a in self.arguments if a.donated and a.name not in kept})
         bound = Bound(self.signature, self._runtime, library, kept, threads)
         read = np.zeros((runs + WARM_UP_RUNS, threads, len(self._kernels), 2, 2), np.int64)
         bound.timed(arrays, read)

@@ -9,7 +9,7 @@ import numpy as np
 
 from adjoint.errors import InvalidValueError, MissingAttributeError, NameLookupError, TypeRuleError, plural
 from adjoint.ir import DTYPES, TensorType
-from adjoint.runtime.bound import aligned
+from adjoint.runtime.bound import aligned_together
 
 __all__ = ["Hyper", "Residents"]
 
@@ -36,7 +36,7 @@ class Residents:
         self.kind, self.loader = kind, loader
         self.loaded = False
         self.types = dict(types)
-        self.arrays = {name: aligned(t.shape, t.dtype) for name, t in self.types.items()}
+        self.arrays = aligned_together(self.types)
 
     def export(self) -> dict[str, np.ndarray]:
         """Copies of the arrays by name, in order."""
@@ -112,7 +112,7 @@ class Hyper(MutableMapping[str, float]):
     """
 
     def __init__(self, types: Mapping[str, TensorType], initial: Mapping[str, float]) -> None:
-        self.arrays = {name: aligned((), t.dtype) for name, t in types.items()}
+        self.arrays = aligned_together(types)
         for name, value in initial.items():
             self[name] = value
 

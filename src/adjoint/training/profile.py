@@ -12,7 +12,7 @@ from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir import Function, IRModule, TensorType, param
 from adjoint.lazy_dataclass import dataclass
 from adjoint.runtime.accounting import StepAccount
-from adjoint.runtime.bound import aligned
+from adjoint.runtime.bound import aligned_together
 from adjoint.runtime.report import WARM_UP_RUNS, KernelTime
 from adjoint.training.layout import StepLayout
 from adjoint.training.parts import kernel_parts
@@ -134,11 +134,9 @@ def _copies(
     function: Function, batch: Mapping[str, TensorType], resident: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Arrays for all parameters except the batch: copies of the resident ones, zeros for buffers."""
-    copies = {}
-    for p in function.params:
-        if p.label not in batch:
-            copies[p.label] = aligned(p.shape, p.dtype)
-            copies[p.label][...] = resident.get(p.label, 0)
+    copies = aligned_together({p.label: p.type for p in function.params if p.label not in batch})
+    for name, copy in copies.items():
+        copy[...] = resident.get(name, 0)
     return copies
 
 
