@@ -727,6 +727,8 @@ MAX_FUSED_STATEMENTS, MAX_FUSED_TENSORS = 64, 6
 ACCUMULATOR_SHARE = 1 / 2
 #: Statements of a kernel from which producer-consumer fusion adds nothing to it (code size).
 MAX_PRODUCER_STATEMENTS = 400
+#: Number of kernels that one may move past to be fused with its producer.
+MAX_PASSED_KERNELS = 2
 #: Bytes of a short row: 4 KiB of an image added and then padded took 284 microseconds fused and 227 apart (Zen 5).
 MAX_ROW_BYTES = 2 << 10
 #: Most bytes that a unit passes on to a fused consumer: sums and extremes of its row.

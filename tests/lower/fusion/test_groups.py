@@ -12,6 +12,7 @@ from adjoint.lower.analysis.access import access_pattern
 from adjoint.pipeline import lower_function
 from adjoint.testing import interpret
 from adjoint.transforms.differentiate import gradient
+from tests.closeness import agrees_with_graph
 
 
 def program(params, *results, **attrs):
@@ -142,3 +143,39 @@ def test_a_search_in_a_long_row_is_analysed_in_its_number_of_steps():
     """Each of its 40 steps uses the position before it twice: as text, the last one has 2**40 parts."""
     row, values = param("row", (1 << 40,)), param("values", (3,))
     assert access_pattern(ops.searchsorted(row, values)).kind == "pointwise"
+
+
+def of_layer_norm():
+    """The gradient of a layer norm and what is added to it, behind a product, as in a transformer block."""
+    u, w, x, past = param("u", (64, 48)), param("w", (48, 100)), param("x", (64, 100)), param("past", (64, 100))
+    gain, scale = param("gain", (100,)), param("scale", (64, 1))
+    slope = ops.multiply(ops.matmul(u, w), gain)
+    near = ops.add(past, ops.multiply(slope, scale))
+    away = ops.multiply(ops.sum(slope, axis=1, keepdims=True), x)
+    return Function("f", (u, w, x, past, gain, scale), (ops.subtract(near, away),))
+
+
+def test_a_result_that_is_cheap_to_compute_from_another_one_is_not_stored():
+    """The sum over a row needs ``slope``, and the kernel that adds everything up computes ``near`` from it."""
+    product, rows = lower_function(of_layer_norm(), host_target()).kernels
+    assert [b.size for b in product.writes] == [64 * 100]
+    assert {"past", "scale"} <= {b.name for b in rows.reads} - {b.name for b in product.reads}
+
+
+def test_results_that_are_computed_again_agree_with_the_reference():
+    function = of_layer_norm()
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function)(*arrays), function, *arrays)
+
+
+def test_a_result_that_needs_two_other_tensors_is_stored():
+    """Its readers would load three tensors in place of one."""
+    u, w = param("u", (64, 48)), param("w", (48, 100))
+    x, y, z = (param(name, (64, 100)) for name in "xyz")
+    p = ops.matmul(u, w)
+    both = ops.add(ops.multiply(p, x), y)
+    highest = ops.max(p, axis=1, keepdims=True)
+    again = ops.add(ops.max(ops.multiply(both, z), axis=1, keepdims=True), highest)
+    product = program((u, w, x, y, z), again).kernels[0]
+    assert [b.size for b in product.writes] == [64 * 100] * 2

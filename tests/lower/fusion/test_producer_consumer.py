@@ -29,6 +29,36 @@ def test_layer_norm_is_one_kernel():
     assert len(kernels(Function("f", (x, g), (ops.layer_norm(x, g),)))) == 1
 
 
+def updated_gain(multiplied=False):
+    """The gradient of a layer norm, and its gain after an update in place, which the function computes in between."""
+    x, g, direction = param("x", (64, 100)), param("g", (100,)), param("direction", (64, 100))
+    loss = ops.sum(ops.multiply(ops.layer_norm(x, g), direction))
+    dg, dx = gradient(Function("loss", (x, g, direction), (loss,)), ("g", "x")).results[1:]
+    new = ops.subtract(g, ops.multiply(dg, 0.1))
+    dx = ops.multiply(dx, ops.broadcast_to(new, dx.shape)) if multiplied else dx
+    return Function("f", (x, g, direction), (new, dx), {"donate": (("g", 0),)})
+
+
+def test_a_kernel_moves_up_to_its_producer_past_an_update():
+    """Row sums that the gradient of x needs, the gain's update, and the gradient, which joins the sums."""
+    *_, rows, update = kernels(updated_gain())
+    assert [b.size for b in rows.writes] == [64, 64 * 100]
+    assert [b.name for b in update.writes] == ["g"]
+
+
+def test_a_kernel_stays_behind_what_it_reads():
+    """The gradient is multiplied by the new gain."""
+    function = updated_gain(multiplied=True)
+    made = kernels(function)
+    (last,) = (n for n, kernel in enumerate(made) if any(b.size == 64 * 100 for b in kernel.writes))
+    assert {*made[last - 1].writes} & {*made[last].reads}
+    rng = np.random.default_rng(0)
+    x, g, direction = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
+    kept = g.copy()
+    dx = compile(function, options=OPTIONS)["f"].bind({"g": kept})(x, direction)
+    agrees_with_graph((kept, dx), function, x, g, direction)
+
+
 def test_whole_rows_are_handed_on_in_two_kernels():
     """Else the rows that the first kernel reads would be in memory together with those that the second one writes."""
     x = param("x", (64, 100))

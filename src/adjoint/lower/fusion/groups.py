@@ -343,36 +343,33 @@ class _Fuser:
                 group.outputs.append(value)
         for group in self.groups:
             group.outputs.reverse()
-            group.outputs[:] = self._worth_storing(group)
+            kept: list[Value] = []
+            for value in group.outputs:
+                if value in self.stored or not self._cheap_to_recompute(value, group, kept):
+                    kept.append(value)
+            group.outputs[:] = kept
 
-    def _members_behind(self, group: Group, value: Value) -> list[Value]:
-        """The members from which a member is computed, directly or through lazy values."""
-        found: list[Value] = []
-        todo = list(value.inputs)
+    def _cheap_to_recompute(self, value: Value, group: Group, kept: Sequence[Value]) -> bool:
+        """Whether readers had better compute a member than load it: from stored members and at most one other tensor.
+
+        The kernel of its own group then need not load that tensor.
+        """
+        flops, others, todo = 0.0, set[Value](), [value]
+        from_members = False
         while todo:
-            operand = todo.pop()
-            if operand not in self.group_of:
-                todo.extend(operand.inputs)
-            elif self.group_of[operand] is group:
-                found.append(operand)
-        return found
-
-    def _worth_storing(self, group: Group) -> list[Value]:
-        """Outputs without those that are cheaper to recompute from stored members than to load."""
-        kept: list[Value] = []
-        for value in group.outputs:
-            made_here = self._members_behind(group, value)
-            again = (
-                value not in self.stored
-                and self.patterns[value].kind == "pointwise"
-                and self.patterns[value].flops <= costs.CHEAP_FLOPS
-                and made_here
-                and all(v in kept for v in made_here)
-            )
-            if not again:
-                kept.append(value)
-        return kept
-
+            computed = todo.pop()
+            flops += self.patterns[computed].flops
+            if self.patterns[computed].kind not in ("pointwise", "view") or flops > costs.CHEAP_FLOPS:
+                return False
+            for operand in computed.inputs:
+                place = self.group_of.get(operand)
+                if operand in kept:
+                    from_members = True
+                elif place is group or (place is None and not is_param(operand)):
+                    todo.append(operand)
+                elif operand.type.size >= value.type.size:
+                    others.add(operand)
+        return from_members and len(others) <= 1
 
 def flat_source(
     value: Value, stored: Collection[Value], patterns: Mapping[Value, AccessPattern] | None = None

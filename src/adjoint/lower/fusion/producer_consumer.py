@@ -34,9 +34,12 @@ After::
 Rows then stay in the first-level cache, and a barrier is saved. This is legal where units are independent: of every
 buffer that both kernels use and one writes, each unit uses a part of its own. Long rows are left alone: two kernels
 that stream are as fast, and the hardware prefetcher follows one with many operands less well.
+
+A kernel may move up to its producer past a few others, such as an optimizer's update of a gain, whose gradient the
+producer has begun to add up. Its operands then die as much earlier as its results live longer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from adjoint import costs
 from adjoint.kernel.index import as_index
@@ -48,21 +51,29 @@ __all__ = ["fuse_producers"]
 
 
 def fuse_producers(kernels: Sequence[Kernel]) -> list[Kernel]:
-    """Append each kernel to the one before it, where both walk the same rows.
-
-    Kernels keep their order: moving one up would extend the live ranges of its results.
-    """
+    """Append each kernel to its producer, where both walk the same rows and little lies between them."""
     out: list[Kernel] = []
     sizes: list[int] = []
     for kernel in kernels:
         statements = sum(1 for _ in walk(kernel.body))
-        if out and sizes[-1] + statements <= costs.MAX_PRODUCER_STATEMENTS and _fits(out[-1], kernel):
-            out[-1] = _fused(out[-1], kernel)
-            sizes[-1] += statements
+        for position in _movable_to(out, kernel):
+            if sizes[position] + statements <= costs.MAX_PRODUCER_STATEMENTS and _fits(out[position], kernel):
+                out[position] = _fused(out[position], kernel)
+                sizes[position] += statements
+                break
         else:
             out.append(kernel)
             sizes.append(statements)
     return out
+
+
+def _movable_to(before: Sequence[Kernel], kernel: Kernel) -> Iterator[int]:
+    """Positions of the kernels after which a kernel could run, the last first."""
+    for position in range(len(before) - 1, max(len(before) - 2 - costs.MAX_PASSED_KERNELS, -1), -1):
+        yield position
+        passed = before[position]
+        if {*passed.writes} & {*kernel.reads, *kernel.writes} or {*kernel.writes} & {*passed.reads}:
+            return
 
 
 def _fits(first: Kernel, second: Kernel) -> bool:
