@@ -156,14 +156,14 @@ def _pack_tiles(
             spot = origin + before * pitch + inside
             return (Store(((panel, spot, in_arithmetic(Load(load.buffer, source))),)),)
 
-        if square == 1 or not own % lanes:
+        if square == 1 or own < lanes or not own % lanes:
             return nest([beside], vector_loops(own, lanes, body))
         # The last square overlaps the one before.
         lane = Var("l", lanes)
         last = For(lane, body(as_index(lane) + (own - lanes), as_index(lane)), "vector")
         return nest([beside], (*vector_loops(own - own % lanes, lanes, body), last))
 
-    square = lanes if own >= lanes > 1 and run >= lanes else 1
+    square = min(lanes, run) if min(own, run) >= costs.MIN_RUN else 1
     many, rest = divmod(run, square)
     loops: list[Stmt] = []
     if many:
