@@ -41,7 +41,8 @@ def test_the_step_declares_no_function_but_the_one_that_sleeps(trained):
 
 def test_object_code_names_no_allocator_and_no_library(trained):
     objects = compile(trained, entries=("step",), options=CompileOptions(cache=False))["step"].objects
-    assert [undefined_symbols(code) for code in objects] == [set()]
+    assert objects
+    assert not any(map(undefined_symbols, objects))
 
 
 def test_one_native_call_a_step_and_no_bytes_allocated(trained):

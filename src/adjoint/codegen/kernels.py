@@ -9,7 +9,8 @@ from dataclasses import replace
 from itertools import product
 
 from adjoint.codegen.anchors import Anchors, reads_only
-from adjoint.codegen.scalars import cast
+from adjoint.codegen.lane_sums import LaneSums, emit_lane_sums, match_lane_sums
+from adjoint.codegen.scalars import INSTRUCTIONS, cast
 from adjoint.codegen.strided_loads import lane_offsets, without_lane
 from adjoint.codegen.transpose import Transpose, emit_transpose, load_row, match_transpose, resized
 from adjoint.codegen.types import mangled, memory_type, value_type, vector
@@ -116,6 +117,8 @@ class _KernelEmitter(ValueEmitter):
             self.interleaved(statement)
         elif (match := match_transpose(statement)) is not None:
             self.transpose(match)
+        elif (sums := match_lane_sums(statement)) is not None:
+            self.lane_sums(sums)
         elif statement.kind == "unroll":
             for i in range(statement.var.extent):
                 self.env[statement.var] = str(i)
@@ -171,6 +174,28 @@ class _KernelEmitter(ValueEmitter):
             where = self.address(target, place)
             made = resized(self.w, column, type_, size, many)
             self.w.store(self.pointer(target), f"store {vector(type_, many)} {made}, ptr {where}, align {align}")
+
+    def lane_sums(self, match: LaneSums) -> None:
+        """Emit the sums of the lanes of several vectors, side by side."""
+        ((result, place, _),) = match.store.targets
+        dtype, count, lanes = match.across.dtype, match.outer.extent, match.inner.extent
+        type_ = value_type(dtype)
+        rows = []
+        self.lanes = Lanes(match.inner, lanes, lanes)
+        for i in range(count):
+            self.values = {}
+            self.env[match.outer] = str(i)
+            rows.append(self.expr(match.load).text)
+        self.lanes = None
+
+        def combine(halves: list[str], lanes: int) -> str:
+            return INSTRUCTIONS[match.across.function](self.w, halves, dtype, lanes)
+
+        made = emit_lane_sums(self.w, rows, type_, lanes, combine)
+        made = resized(self.w, made, type_, 1 << (count - 1).bit_length(), count)
+        self.env[match.outer] = "0"
+        where = self.address(result, place)
+        self.w.store(self.pointer(result), f"store {vector(type_, count)} {made}, ptr {where}, align {dtype.itemsize}")
 
     def loop(self, loop: For) -> None:
         if loop.var.extent == 1 and loop.until is None and self.anchors.inside:

@@ -86,6 +86,20 @@ def test_rows_of_few_columns_agree_at_every_width(level, columns):
     close_to_product(compile(function, level, OPTIONS)(a, b), a.T, b)
 
 
+@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize(
+    ("rows", "steps", "columns"), [(7, 12, 481), (48, 5, 77), (33, 4, 20), (20, 15, 14), (9, 21, 50)]
+)
+def test_few_steps_are_packed_as_transposes(level, rows, steps, columns):
+    """Of a right operand whose rows are along k, shorter than a vector; lane by lane they took five times as long."""
+    function = product(rows, steps, columns, transpose_b=True, batch=(3,))
+    loops = [s for k in lower_function(function, AVX512).kernels for s in walk(k.body) if isinstance(s, For)]
+    assert any(match_transpose(loop) for loop in loops)
+    rng = np.random.default_rng(rows)
+    a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
+    close_to_product(compile(function, level, OPTIONS)(a, b), a, b.swapaxes(1, 2))
+
+
 @pytest.mark.parametrize("batch", [(), (3,)])
 @pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True), (True, True)])
 def test_outer_products_have_no_tiles(batch, flags):

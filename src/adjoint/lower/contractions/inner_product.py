@@ -30,9 +30,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import ceil, prod
+from typing import Literal
 
 from adjoint.kernel.index import Index, Var, as_index, flatten
-from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, For, Kernel, Load, Stmt, Store
+from adjoint.kernel.ir import (
+    Across,
+    Apply,
+    Buffer,
+    Const,
+    Coordinate,
+    For,
+    Kernel,
+    Load,
+    Stmt,
+    Store,
+    postorder,
+    roots_of,
+)
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64, output_vars
@@ -108,7 +122,7 @@ class _Builder:
         body = tiled(row_block, c.rows, plan.rows, rows)
         points = prod(v.extent for v in c.axes)
         zero = {v: as_index(0) for v in (*c.axes, c.k[0])}
-        after = self._epilogue(zero, Buffer("result", c.dtype, 1, "register"))
+        after = self._epilogue(zero, Load(Buffer("result", c.dtype, 1, "register"), as_index(0)))
         work = 2.0 * points * c.depth + flops_of([v for _, _, v in after.targets]) * points
         name = self.sums.name if self.sums is not None else self.context.name_of(self.group)
         values = self.group.members[:1] if self.sums is not None else self.group.members
@@ -318,25 +332,34 @@ class _Builder:
     def _end(
         self, acc: Buffer, height: int, width: int, place: Callable[[Index, Index], dict[Var, Index]]
     ) -> tuple[Stmt, ...]:
-        """Reduce the lanes of each accumulator, and apply the epilogue."""
+        """Reduce the lanes of each accumulator, a row of the tile at a time, and apply the epilogue."""
         lanes = self.plan.lanes
-        i, j, lane = Var("i", height), Var("j", width), Var("l", lanes)
+        i, j, lane, column = Var("i", height), Var("j", width), Var("l", lanes), Var("j", width)
         part = Buffer("part", acc.dtype, lanes, "register")
-        result = Buffer("result", acc.dtype, 1, "register")
+        # A shorter vector is loaded like a whole one.
+        result = Buffer("result", acc.dtype, 1 << (width - 1).bit_length(), "register")
         start = (as_index(i) * width + as_index(j)) * lanes
         pick = Store(((part, as_index(lane), Load(acc, start + as_index(lane))),))
-        combine = Store(((result, as_index(0), Across("add", part, lanes, lanes)),))
-        epilogue = self._epilogue(place(as_index(i), as_index(j)), result)
-        body = (For(lane, (pick,), "vector"), combine, epilogue)
-        return (For(i, (For(j, body, "unroll"),), "unroll"),)
+        combine = Store(((result, as_index(j), Across("add", part, lanes, lanes)),))
+        epilogue = self._epilogue(place(as_index(i), as_index(column)), Load(result, as_index(column)))
+        kind: Literal["vector", "unroll"] = "vector" if width > 1 and _runs_along(column, epilogue) else "unroll"
+        body = (For(j, (For(lane, (pick,), "vector"), combine), "unroll"), For(column, (epilogue,), kind))
+        return (For(i, body, "unroll"),)
 
-    def _epilogue(self, at: Mapping[Var, Index], result: Buffer) -> Store:
+    def _epilogue(self, at: Mapping[Var, Index], result: Load) -> Store:
         where = {**{v: as_index(0) for v in self.c.axes}, **at}
         if self.sums is not None:
             part = at[self.c.k[0]] // self.plan.extents[0]
             place = part * prod(self.group.shape) + flatten(self.c.index(where), self.group.shape)
-            return Store(((self.sums, place, Load(result, as_index(0))),))
-        return store_result(self.context, self.group, self.c.index(where), Load(result, as_index(0)))
+            return Store(((self.sums, place, result),))
+        return store_result(self.context, self.group, self.c.index(where), result)
+
+
+def _runs_along(var: Var, store: Store) -> bool:
+    """Whether what a store reads and writes along a loop lies side by side, or is the same for all its iterations."""
+    loads = [e for e in postorder(roots_of(store)) if isinstance(e, Load)]
+    written = all(index.coefficient(var) == 1 for _, index, _ in store.targets)
+    return written and all(e.guard is None and e.index.coefficient(var) in (0, 1) for e in loads)
 
 
 def _clear(acc: Buffer, lanes: int) -> tuple[Stmt, ...]:

@@ -371,6 +371,7 @@ class _Fuser:
                     others.add(operand)
         return from_members and len(others) <= 1
 
+
 def flat_source(
     value: Value, stored: Collection[Value], patterns: Mapping[Value, AccessPattern] | None = None
 ) -> Value:
