@@ -1,10 +1,14 @@
 """Large programs are several modules, compiled by threads and linked into one product."""
 
+from dataclasses import replace
+from functools import cache
+
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
 from adjoint import ops
+from adjoint.codegen import native
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import compile_native
 from adjoint.compiler import CompileOptions, compile, host
@@ -116,3 +120,14 @@ def test_linked_modules_compute_what_the_graph_says(deep, compiled):
 def test_an_error_in_one_module_is_raised(texts):
     with pytest.raises(VerifyError, match="generated code is not valid LLVM"):
         compile_native((*texts[:1], "define nonsense"), host(), threads=2)
+
+
+def test_jumps_are_kept_apart_for_cpus_that_need_it(texts, monkeypatch):
+    """Once in a process: LLVM ends the process at an option that is set twice."""
+    options = []
+    monkeypatch.setattr(native, "_set_option", cache(options.append))
+    compile_native(texts, replace(host(), cpu="znver4" if host().architecture == "x86_64" else host().cpu), threads=2)
+    assert not options
+    if host().architecture == "x86_64":
+        compile_native(texts, replace(host(), cpu="cascadelake"), threads=2)
+        assert options == ["--x86-branches-within-32B-boundaries"]
