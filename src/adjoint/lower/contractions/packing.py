@@ -163,6 +163,7 @@ def _pack_tiles(
         last = For(lane, body(as_index(lane) + (own - lanes), as_index(lane)), "vector")
         return nest([beside], (*vector_loops(own - own % lanes, lanes, body), last))
 
+    # Of a run that is shorter than a vector, squares lack columns.
     square = min(lanes, run) if min(own, run) >= costs.MIN_RUN else 1
     many, rest = divmod(run, square)
     loops: list[Stmt] = []

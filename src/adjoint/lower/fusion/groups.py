@@ -354,10 +354,13 @@ class _Fuser:
 
         The kernel of its own group then need not load that tensor.
         """
-        flops, others, todo = 0.0, set[Value](), [value]
+        flops, others, seen, todo = 0.0, set[Value](), set[Value](), [value]
         from_members = False
         while todo:
             computed = todo.pop()
+            if computed in seen:
+                continue
+            seen.add(computed)
             flops += self.patterns[computed].flops
             if self.patterns[computed].kind not in ("pointwise", "view") or flops > costs.CHEAP_FLOPS:
                 return False
