@@ -3,8 +3,9 @@
 Where the result's innermost axis is short (the taps of a convolution's weight gradient), or both operands are
 contiguous along k (a matrix times a few vectors), each accumulator is a vector of partial sums of *one* element of the
 result. A tile of `rows` by `columns` accumulators multiplies `rows` vectors of one operand by `columns` vectors of the
-other. At the end the lanes of every accumulator are reduced as a tree. Tiles of a plain product walk the larger operand
-in their outer loop, and prefetch the next block of it meanwhile.
+other. At the end the lanes of every accumulator are reduced as a tree, and the epilogue runs on the sums of a row of
+the tile, as a vector if they are side by side in the result. Tiles of a plain product walk the larger operand in their
+outer loop, and prefetch the next block of it meanwhile.
 
 Short axes that only one operand has (taps again) are looped over inside a unit of work, one block of k at a time, so
 that the block stays in the first-level cache; their accumulators wait in scratch memory meanwhile. A block is as many
