@@ -1,5 +1,7 @@
 """Large programs are several modules, compiled by threads and linked into one product."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from functools import cache
 
@@ -131,3 +133,30 @@ def test_jumps_are_kept_apart_for_cpus_that_need_it(texts, monkeypatch):
     if host().architecture == "x86_64":
         compile_native(texts, replace(host(), cpu="cascadelake"), threads=2)
         assert options == ["--x86-branches-within-32B-boundaries"]
+
+
+@pytest.mark.skipif(host().architecture != "x86_64", reason="the option is of LLVM for x86-64")
+def test_llvm_pads_code_whose_jumps_are_kept_apart(tmp_path):
+    """In a process of its own, since LLVM keeps its options."""
+    script = """if True:
+        from dataclasses import replace
+        from adjoint import ops
+        from adjoint.codegen import native
+        from adjoint.codegen.module import emit_modules
+        from adjoint.codegen.targets import target_for
+        from adjoint.ir import Function, param
+        from adjoint.pipeline import finish_program, lower_function
+
+        target = replace(target_for("avx512"), cpu="cascadelake")
+        x, w = param("x", (90, 70)), param("w", (70, 50))
+        program = finish_program(lower_function(Function("f", (x, w), (ops.matmul(x, w),)), target))
+        texts = tuple(emit_modules(program, target))
+        cpus, native._JUMPS_APART = native._JUMPS_APART, frozenset()
+        as_it_comes = native.compile_native(texts, target, threads=1)
+        native._JUMPS_APART = cpus
+        padded = native.compile_native(texts, target, threads=1)
+        assert padded != as_it_comes
+        assert native.compile_native(texts, target, threads=2) == padded
+    """
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -50,9 +50,8 @@ def match_lane_sums(loop: For) -> LaneSums | None:
     whole = across.count == across.width == width == part.size and place == as_index(pick.var)
     plain = load.guard is None and load.buffer not in (part, result) and load.index.coefficient(pick.var) == 1
     beside = result.space == "register" and result is not part and to.coefficient(loop.var) == 1
-    beside = beside and result.dtype == across.dtype and result.dtype.kind != "b"
-    made = LaneSums(combine, load, across, loop.var, pick.var)
-    return made if whole and plain and beside and loop.var.extent <= width else None
+    alike = result.dtype == across.dtype and result.dtype.kind != "b" and loop.var.extent <= width
+    return LaneSums(combine, load, across, loop.var, pick.var) if whole and plain and beside and alike else None
 
 
 def emit_lane_sums(

@@ -21,7 +21,6 @@ __all__ = ["NativeCode", "SharedText", "compile_native"]
 #: slower.
 _EFFORT = 1
 
-
 #: CPUs whose jumps must neither cross nor end at a multiple of 32 bytes, or else the cache of decoded instructions does
 #: not hold their code, and loops of long instructions wait for the decoders (Intel, "Mitigations for Jump Conditional
 #: Code Erratum", 2019). On Cascade Lake, the gradient of a weight then took 1.37 times as long.

@@ -59,20 +59,17 @@ def aligned_together(types: Mapping[str, _Typed]) -> dict[str, np.ndarray]:
     From 4 MiB on, NumPy asks the system to map a block by huge pages. The weights of a model then need a few entries of
     the TLB, instead of one for every 4 KiB.
     """
-    starts, end = {}, 0
+    places, end = {}, 0
     for name, type_ in types.items():
         nbytes = math.prod(type_.shape) * type_.dtype.itemsize
         unit, skipped = _placement(nbytes)
-        starts[name] = -(-end // unit) * unit + skipped
-        end = starts[name] + nbytes
+        start = -(-end // unit) * unit + skipped
+        end = start + nbytes
+        places[name] = slice(start, end)
     page = _HUGE_PAGE if end >= 2 * _HUGE_PAGE else _PAGE
     block = np.zeros(end + page, np.uint8)
-    arrays, base = {}, -block.ctypes.data % page
-    for name, type_ in types.items():
-        start = base + starts[name]
-        nbytes = math.prod(type_.shape) * type_.dtype.itemsize
-        arrays[name] = block[start : start + nbytes].view(type_.dtype).reshape(type_.shape)
-    return arrays
+    block = block[-block.ctypes.data % page :]
+    return {name: block[places[name]].view(t.dtype).reshape(t.shape) for name, t in types.items()}
 
 
 def _placement(nbytes: int) -> tuple[int, int]:

@@ -91,7 +91,7 @@ def test_rows_of_few_columns_agree_at_every_width(level, columns):
     ("rows", "steps", "columns"), [(7, 12, 481), (48, 5, 77), (33, 4, 20), (20, 15, 14), (9, 21, 50)]
 )
 def test_few_steps_are_packed_as_transposes(level, rows, steps, columns):
-    """Of a right operand whose rows are along k, shorter than a vector; lane by lane they took five times as long."""
+    """Of a right operand whose rows are along k, shorter than a vector, or a vector and a few elements more."""
     function = product(rows, steps, columns, transpose_b=True, batch=(3,))
     loops = [s for k in lower_function(function, AVX512).kernels for s in walk(k.body) if isinstance(s, For)]
     assert any(match_transpose(loop) for loop in loops)
