@@ -180,6 +180,7 @@ def compile(
     if found.triple != host().triple:
         raise CompileError(f"the target must match this machine, {host().triple}, got {found.triple}; use host")
     store = _store(options)
+    _sources()  # once, before two threads need it
     with collector_paused(), ThreadPoolExecutor(1) as background:
         runtime = background.submit(Runtime.of_process, lambda: _runtime_code(store))
         made = [_entry(function, found, options, store, runtime) for function in chosen]

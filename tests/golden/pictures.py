@@ -24,8 +24,13 @@ def picture_docstring(name):
 
 def picture(name):
     """Both programs in the docstring of a pass."""
-    found = _BLOCK.findall(picture_docstring(name))
-    assert [word for _, word, _ in found] == ["Before", "After"], f"{name} needs one picture, got {len(found)} blocks"
+    return programs(picture_docstring(name))
+
+
+def programs(docstring):
+    """Both programs of the picture in a docstring."""
+    found = _BLOCK.findall(inspect.cleandoc(docstring) + "\n")
+    assert [word for _, word, _ in found] == ["Before", "After"], f"needs one picture, got {len(found)} blocks"
     return [textwrap.dedent(block).strip() for _, _, block in found]
 
 

@@ -10,7 +10,7 @@ A scan whose body treats rows alike, as a recurrent cell does, has the batch axe
 branches are not looked into.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -94,7 +94,7 @@ def batch_inputs(function: Function, candidates: Sequence[Value]) -> BatchAxes:
     if first is None:
         return BatchAxes(1)
     inputs = {first: Axis(0, 1)}
-    observed: dict[Value, _Reads] = {}
+    observed: dict[Hashable, _Reads] = {}
     while True:
         found = _batch_axes(function, first.shape[0], inputs, observed)
         more = {p: found.aligned[p] for p in candidates if p in found.aligned}
@@ -133,9 +133,9 @@ def stated_batch(function: Function) -> tuple[Value, BatchAxes] | None:
 
 
 def _batch_axes(
-    function: Function, rows: int, inputs: Mapping[Value, Axis], observed: "dict[Value, _Reads]"
+    function: Function, rows: int, inputs: Mapping[Value, Axis], observed: "dict[Hashable, _Reads]"
 ) -> BatchAxes:
-    """The batch axis of every value, given those of the inputs; `observed` keeps what values read for the next call.
+    """The batch axis of every value, given those of the inputs; `observed` keeps what elements read for the next call.
 
     With a single row, coordinates of rows cannot be told from constants, so no axis is found.
     """
@@ -160,9 +160,7 @@ def _batch_axes(
             elif any(v in found.of for v in value.inputs):
                 found.mixed.append(value)  # a loop or branch may do anything with its rows
             continue
-        if value not in observed:
-            observed[value] = _reads(value)
-        reads = observed[value]
+        reads = _observed(value, observed)
         carried = {n: found.of[v] for n, v in enumerate(value.inputs) if v in found.of}
         touched = {found_axis.row(at) for n, at in reads.all if (found_axis := carried.get(n)) is not None}
         if touched:
@@ -174,9 +172,18 @@ def _batch_axes(
                     found.aligned.setdefault(operand, axis)
             continue
         axis = found.axis(value)
-        if axis is not None and value in observed:
-            _align_operands(value, axis.row(observed[value].index), observed[value], found)
+        if axis is not None and not is_param(value) and not isinstance(value.op, Control | TupleGet):
+            reads = _observed(value, observed)
+            _align_operands(value, axis.row(reads.index), reads, found)
     return found
+
+
+def _observed(value: Value, observed: "dict[Hashable, _Reads]") -> "_Reads":
+    """What one element of a value reads, found once for values with equal operators and types."""
+    key = value.op.key(), value.type, *[v.type for v in value.inputs]
+    if key not in observed:
+        observed[key] = _reads(value)
+    return observed[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +194,7 @@ class _Loop:
     results: tuple[Axis | None, ...]
 
 
-def _through_scan(value: Value, found: BatchAxes, observed: "dict[Value, _Reads]") -> _Loop | None:
+def _through_scan(value: Value, found: BatchAxes, observed: "dict[Hashable, _Reads]") -> _Loop | None:
     """The batch axes of a scan; None if it is none, has none, or its body does not treat rows alike."""
     op = value.op
     if not isinstance(op, Scan) or not any(v in found.of for v in value.inputs):

@@ -86,4 +86,5 @@ def test_the_cheapest_tile_is_the_first_of_the_ranking(kind, streams):
             ranked = ranked_tiles(target, own, streams, form, order)
             cheapest = model.cheapest(order)
             assert cheapest == ranked[0] if ranked else cheapest[0] == inf
-            assert model.least() <= cheapest[0]
+            # Both are sums of the same cycles, added in another order.
+            assert model.least() <= cheapest[0] * (1 + 1e-12)

@@ -12,6 +12,7 @@ from adjoint.kernel import interpreter
 from adjoint.kernel.interpreter import run_kernel
 from adjoint.kernel.parser import parse_kernels
 from adjoint.losses import CrossEntropyLoss, MSELoss
+from adjoint.lower import program as lowering
 from adjoint.lower.schedule import bound_rows
 from adjoint.optim import SGD
 from adjoint.pipeline import finish_program, lower_function
@@ -38,6 +39,13 @@ def normalised(rows):
 def language_model(rows):
     module = models.gpt(1, 2, 16, length=8, batch_size=rows, vocabulary=20)
     types = [module["backbone"].results[0].type, TensorType((rows * 8,), "i64")]
+    return SetupTrainer(CrossEntropyLoss(), SGD(0.1), types)(module)
+
+
+def wide_language_model(rows):
+    """One whose weight gradients pack activations: as wholes, and in panels for blocks of positions."""
+    module = models.gpt(1, 4, 128, length=64, batch_size=rows, vocabulary=20)
+    types = [module["backbone"].results[0].type, TensorType((rows * 64,), "i64")]
     return SetupTrainer(CrossEntropyLoss(), SGD(0.1), types)(module)
 
 
@@ -89,7 +97,7 @@ def test_units_store_present_rows_and_the_rest_of_their_tile(rows):
     assert stores == rows * 3 + tile * 16
 
 
-@pytest.mark.parametrize("rows", range(9))
+@pytest.mark.parametrize("rows", range(1, 9))
 def test_sums_leave_out_what_was_not_computed(rows):
     """Rows are computed in pairs, as a unit reads them; the row of the last pair that is absent holds valid data."""
     before, after = parts("sums")
@@ -134,6 +142,31 @@ def test_kernels_that_differ_in_names_only_are_bounded_once(monkeypatch):
     assert texts[0] == texts[1]
 
 
+@pytest.mark.parametrize(
+    ("build", "rows", "target"),
+    [
+        (lambda rows: classifier(rows, (256, 1024, 1024, 10)), 128, "avx512"),
+        (lambda rows: classifier(rows, (128, 640, 640, 10)), 96, "avx2"),
+        (wide_language_model, 12, "avx512"),
+    ],
+    ids=["operands packed as wholes", "in panels", "in panels for blocks"],
+)
+def test_no_kernel_that_reads_packed_operands_keeps_absent_rows(build, rows, target, monkeypatch):
+    unbounded = []
+
+    def spied(kernels, batch):
+        made = bound_rows.bound_rows(kernels, batch)
+        unbounded.extend(k.name for k in made.kernels if not batch.layouts.keys().isdisjoint(k.reads) and not reads(k))
+        return made
+
+    def reads(kernel):
+        return "rows" in [b.name for b in kernel.reads]
+
+    monkeypatch.setattr(lowering, "bound_rows", spied)
+    lower_function(build(rows)["step"], target_for(target))
+    assert unbounded == []
+
+
 def results(entry, step, rows, poisoned):
     """What a compiled step computes from the same data; with `poisoned`, all that it must not read is NaN."""
     rng, each = np.random.default_rng(0), {name: n for name, _, n in step.attrs["batch"][1]}
@@ -163,8 +196,10 @@ def results(entry, step, rows, poisoned):
         (images, 8, (8, 5, 1)),
         (normalised, 64, (64, 33, 2)),
         (language_model, 8, (8, 3)),
+        (lambda rows: classifier(rows, (128, 640, 640, 10)), 96, (96, 41)),
+        (wide_language_model, 12, (12, 5)),
     ],
-    ids=["mlp", "lenet", "batch norm", "gpt"],
+    ids=["mlp", "lenet", "batch norm", "gpt", "wide mlp", "wide gpt"],
 )
 def test_a_step_reads_nothing_of_absent_rows(build, most, counts, monkeypatch):
     """The bits are those of a step that computes all rows, of which absent ones are copies."""

@@ -19,6 +19,15 @@ kernel parts: computes %p
       parts[{place}] = add(x[{row} + l], x[{row} + l + 8])
 """
 
+PACKED = """\
+kernel packed: computes %p
+  8 units, on one thread; 0 flops, 0 bytes
+  reads rows i32[1], x f32[64]; writes packed f32[72] arena
+  for u in 0..8 units:
+    for l in 0..2 vector:
+      packed[{place}] = mul(x[{source}], {other})
+"""
+
 PANEL = """\
 kernel product: computes %p
   2 units, on one thread; 0 flops, 0 bytes
@@ -45,6 +54,12 @@ def part(place, row):
     return with_parts({kernel: places(kernel)}, batch).layouts.get(named["parts"])
 
 
+def packed(place, source, other="1.0"):
+    kernel = parse_kernel(PACKED.format(place=place, source=source, other=other))
+    batch, named = batch_of(kernel)
+    return with_parts({kernel: places(kernel)}, batch).layouts.get(named["packed"])
+
+
 def panel(value):
     kernel = parse_kernel(PANEL.format(value=value))
     batch, named = batch_of(kernel)
@@ -63,5 +78,13 @@ def test_panels_hold_the_rows_that_are_copied_to_them():
     assert found.inner == 8
     assert str(found.first) == "u*4"
     assert panel("mul(x[k*8 + l], 2.0)") == RowLayout(8, first=as_index(0))
-    assert panel("x[l*8 + k]") is None
+    assert panel("x[l*8 + k]") == RowLayout(1, 8, first=as_index(0))
     assert panel("add(x[k*8 + l], x[l + 8])") is None
+    assert panel("add(x[k*8 + l], x[k*8 + l + 8])") is None
+
+
+def test_packed_operands_hold_the_rows_that_are_copied_to_them():
+    assert packed("u*8 + l", "u*8 + l") == RowLayout(8)
+    assert packed("l*8 + u", "u*8 + l") == RowLayout(1, 8)  # two panels, each with all rows
+    assert packed("u*8 + l + 8", "u*8 + l") is None
+    assert packed("u*8 + l", "u*8 + l", "x[0]") is None

@@ -140,16 +140,19 @@ def plan_gemm(target: Target, c: Contraction, streams: int = 0) -> GemmPlan:
         form = Form(right="panels" if _should_pack(target, c, streams) else "in place")
         cycles, tile = cost_model(target, c, streams, form).cheapest()
         return _plan(target, c, tile, form, _usual_order(c), cycles)
-    best, plan = (inf, True), None
-    for form, order in forms(target, c):
-        own = with_roles(c, form)
-        model = cost_model(target, own, streams, form)
-        if model.least() > best[0]:
-            continue
-        cycles, tile = model.cheapest(order)
-        rank = cycles, order != _usual_order(own)
+    best, plan = (inf, True, 0), None
+    # Best-first search, as for tiles. Equal forms go to the usual order, and then to the first of them.
+    models = {form: cost_model(target, with_roles(c, form), streams, form) for form, _ in forms(target, c)}
+    ranked = sorted(
+        (models[form].least(), number, form, order) for number, (form, order) in enumerate(forms(target, c))
+    )
+    for least, number, form, order in ranked:
+        if least > best[0]:
+            break
+        cycles, tile = models[form].cheapest(order)
+        rank = cycles, order != _usual_order(with_roles(c, form)), number
         if rank < best:
-            best, plan = rank, (own, tile, form, order, cycles)
+            best, plan = rank, (with_roles(c, form), tile, form, order, cycles)
     assert plan is not None
     return _plan(target, *plan)
 

@@ -12,6 +12,7 @@ by signature, under the names that plans print as.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf, sqrt
+from typing import NamedTuple
 
 from adjoint import costs
 from adjoint.errors import InvalidValueError
@@ -114,7 +115,11 @@ def _signature(c: Contraction, streams: int) -> str:
 def _estimated(context: Context, group: Group, c: Contraction) -> Plan:
     """The plan with the lowest estimated cost, of the kind that is best on the model CPU."""
     target, model = context.target, costs.order_target(context.target)
-    best = _best(replace(context, target=model), group, c)
+    on_model = replace(context, target=model)
+    others = _other_kinds(on_model, c)
+    if not any(others):
+        return _gemm(context, group, c)
+    best = _best(on_model, group, c, others)
     if model is target:
         return best
     if isinstance(best, GemmLike):
@@ -128,14 +133,31 @@ def _estimated(context: Context, group: Group, c: Contraction) -> Plan:
     return _winograd(target, c) or best
 
 
-def _best(context: Context, group: Group, c: Contraction) -> Plan:
+class _OtherKinds(NamedTuple):
+    """The plans of a contraction that add its products in another order than a GEMM does; None where it has none."""
+
+    winograd: WinogradPlan | WinogradGradientPlan | None
+    split_k: SplitKPlan | None
+    gradient: DepthwiseGradientPlan | None
+    inner_product: InnerProductPlan | None
+
+
+def _other_kinds(context: Context, c: Contraction) -> _OtherKinds:
+    joined = join_runs(context.target, join_rows(context.target, c))
+    return _OtherKinds(
+        _winograd(context.target, c),
+        _split_k(context, c),
+        plan_depthwise_gradient(context, c),
+        plan_inner_product(context.target, joined),
+    )
+
+
+def _best(context: Context, group: Group, c: Contraction, others: _OtherKinds) -> Plan:
     """The plan with the lowest estimated cost of all kinds."""
     target = context.target
-    winograd = _winograd(target, c)
-    split_k = _split_k(context, c)
-    gemm, gradient = _gemm(context, group, c), plan_depthwise_gradient(context, c)
+    winograd, split_k, gradient, inner_product = others
+    gemm = _gemm(context, group, c)
     c = join_rows(target, c)
-    inner_product = plan_inner_product(target, join_runs(target, c))
     if gradient is not None:
         other = gemm.cycles if inner_product is None else gradient.inner_product_cycles(target)
         if gradient.cycles < other:
@@ -212,14 +234,11 @@ def schedules(context: Context, group: Group, c: Contraction, most: int | None =
     target, joined = context.target, join_rows(context.target, c)
     gemms = gemm_plans(target, joined, epilogue_streams(context, group, joined), most)
     others = (
-        _winograd(target, c),
-        _split_k(context, c),
-        plan_inner_product(target, join_runs(target, joined)),
+        *_other_kinds(context, c),
         plan_collapsed(target, joined),
         plan_channel_lanes(context, c),
         plan_depthwise(context, c),
         plan_depthwise_lanes(context, c),
-        plan_depthwise_gradient(context, c),
         *(_without_borders(context, plan) for plan in gemms),
     )
     by_name: dict[str, Plan] = {}

@@ -273,7 +273,12 @@ class CostModel:
 
     def least(self) -> float:
         """A lower bound of the cycles of the cheapest tile."""
-        return min(_shortlist(self).values()) + self.before
+        return min(_shortlist(self).values()) + self.packs
+
+    @property
+    def packs(self) -> float:
+        """Least cycles to pack operands: as wholes, and every panel once."""
+        return self.before + self.packing * self.batches
 
     def cost(self, tile: Tile, order: Order = "columns") -> tuple[float, int]:
         """Estimated cycles with the outer loop over columns or rows; ties go to the larger tile.
@@ -426,7 +431,7 @@ def _cheapest(model: CostModel, order: Order) -> tuple[float, Tile]:
     """Best-first search, since traffic only adds cycles. Cached because plans are compared."""
     best = (inf, 0), Tile(1, 1)
     for tile, least in sorted(_shortlist(model).items(), key=lambda found: found[1]):
-        if least + model.before > best[0][0]:
+        if least + model.packs > best[0][0]:
             break
         best = min(best, (model.cost(tile, order), tile), key=lambda found: found[0])
     (cycles, _), tile = best

@@ -61,7 +61,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from math import lcm
 
-from adjoint.kernel.index import Index, Quotient, Var, uses
+from adjoint.kernel.index import Index, Quotient, Var, as_index, uses
 from adjoint.kernel.ir import (
     PRIVATE,
     Apply,
@@ -84,6 +84,7 @@ from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.schedule.row_layouts import Places, loads_with_rows, places, row_of, with_panels, with_parts
 from adjoint.lower.schedule.row_reads import RowRead, row_reads
 from adjoint.lower.schedule.rows import Batch, least, lowest
+from adjoint.lower.schedule.webs import joined_webs, separate_webs
 
 __all__ = ["BoundKernels", "bound_rows"]
 
@@ -180,6 +181,24 @@ def _renamed(made: _Bounded, like: Kernel, kernel: Kernel) -> _Bounded:
 
 
 def _bounded(kernel: Kernel, stores: Places, batch: Batch) -> _Bounded:
+    """Bound a kernel, with a name for each web of its panels if it needs absent rows of what they are packed from."""
+    found = _bounded_as_named(kernel, stores, batch)
+    panels = dict.fromkeys(buffer for read in found.needed for buffer in _packed(read.store))
+    apart, names = separate_webs(kernel, stores, panels)
+    if not names:
+        return found
+    found = _bounded_as_named(apart, places(apart), batch)
+    made = kernel if found.kernel is apart else joined_webs(found.kernel, names)
+    return _Bounded(made, found.reads, found.needed)
+
+
+def _packed(store: Store) -> list[Buffer]:
+    """The scratch buffers of which a store replaces what they hold."""
+    read = {e.buffer for e in postorder(roots_of(store)) if isinstance(e, Load)}
+    return [buffer for buffer, _, _ in store.targets if buffer.space == "scratch" and buffer not in read]
+
+
+def _bounded_as_named(kernel: Kernel, stores: Places, batch: Batch) -> _Bounded:
     """Bound a kernel: panels whose absent rows it needs are no panels, and sums leave out absent terms by a guard."""
     own = with_panels(stores, batch)
     found = _attempt(kernel, stores, own)
@@ -282,10 +301,11 @@ class _Bounder:
         unit = frozenset((self.kernel.unit,))
         # What is private to a thread is undefined at the start of a unit, so no other unit uses it.
         row = self.first_row(self.kernel.body, unit, self.uses)
-        known = frozenset((row,)) if row is not None and row.variables() else frozenset[Index]()
+        # A batch has at least one row.
+        known = frozenset((as_index(0), *((row,) if row is not None and row.variables() else ())))
         body = self.body(self.kernel.body, unit, known)
         until = None
-        if row in known:
+        if row is not None and row.variables():
             until = _until(row, self.kernel.unit, self.batch.computed)
             body = (self.when(row, body),) if until is None else body
         bounded = self.begins or until is not None
@@ -304,7 +324,7 @@ class _Bounder:
             return of
         inner = outer | {of.var}
         row = self.first_row(of.body, inner, self.private(of.body)) if of.kind == "serial" else None
-        if row is None or not row.variables() or row in known:
+        if row is None or row in known:
             return For(of.var, self.body(of.body, inner, known), of.kind)
         body = self.body(of.body, inner, known | {row})
         if of.var not in row.variables():

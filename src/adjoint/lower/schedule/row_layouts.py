@@ -1,7 +1,7 @@
 """Buffers that hold something for each row because of how a kernel writes them, not because a value has a batch axis.
 
-The parts of a two-stage reduction belong to the rows of the unit that computes them, and a panel in scratch memory to
-the rows that are copied to it.
+The parts of a two-stage reduction belong to the rows of the unit that computes them, and a packed operand, or a panel
+of one in scratch memory, to the rows that are copied to it.
 """
 
 from collections import Counter
@@ -111,16 +111,47 @@ def row_of(loads: Sequence[Load], batch: Batch, facts: Facts, kept: frozenset[Va
 
 
 def with_parts(kernels: Mapping[Kernel, Places], batch: Batch) -> Batch:
-    """The batch with the layouts of parts: what a unit computes from its own rows and stores in a place of its own."""
+    """The batch with the layouts of packed operands, to which rows are copied, and of parts.
+
+    A part is what a unit computes from its own rows and stores in a place of its own.
+    """
     found: dict[Buffer, RowLayout] = {}
     for kernel, stores in kernels.items():
         others = [b for b in kernel.writes if b not in batch.layouts and b.space == "arena"]
         first = _first_row(kernel, batch, stores) if others else None
-        for buffer in others if first is not None else ():
-            layout = _part(kernel.unit, [i for s in stores for b, i, _ in s.targets if b is buffer], first, buffer.size)
+        for buffer in others:
+            layout = _copy([(t, place) for s, place in stores.items() for t in s.targets if t[0] is buffer], batch)
+            if layout is None and first is not None:
+                at = [i for s in stores for b, i, _ in s.targets if b is buffer]
+                layout = _part(kernel.unit, at, first, buffer.size)
             if layout is not None:
                 found[buffer] = layout
     return replace(batch, layouts={**batch.layouts, **found})
+
+
+def _copy(targets: Sequence[tuple[StoreTarget, Place]], batch: Batch) -> RowLayout | None:
+    """The layout of a buffer if every store to it copies from the row that belongs to its place, in one or more panels.
+
+    A panel has all rows, as each does of an operand that is packed in panels along k.
+    """
+    rows = _copied_rows(targets, batch)
+    for layout in _layouts(targets[0][0][1], rows[0], batch.most) if rows else ():
+        if all(layout.row(i, place.facts) == row for ((_, i, _), place), row in zip(targets, rows, strict=True)):
+            return layout
+    return None
+
+
+def _copied_rows(targets: Sequence[tuple[StoreTarget, Place]], batch: Batch) -> list[Index]:
+    """The row that each store copies from, if each copies from one; or else nothing."""
+    found = []
+    for (_, _, value), place in targets:
+        loads = loads_with_rows([value], batch)
+        rows = {batch.row(e.buffer, e.index, place.facts, e.guard is not None) for e in loads}
+        row = rows.pop() if len(rows) == 1 else None
+        if row is None:
+            return []
+        found.append(row)
+    return found
 
 
 def _first_row(kernel: Kernel, batch: Batch, stores: Places) -> Index | None:
@@ -175,22 +206,23 @@ def with_panels(kernel: Places, batch: Batch) -> Batch:
 
 def _panel(targets: Sequence[tuple[StoreTarget, Place]], batch: Batch) -> RowLayout | None:
     """The layout of a private buffer if every store to it copies from the row that belongs to its place."""
-    rows = [row_of(loads_with_rows([value], batch), batch, place.facts) for (_, _, value), place in targets]
-    if rows[0] is None or None in rows:
-        return None
-    for inner in _steps(targets[0][0][1], rows[0]):
-        firsts = {row - i // inner for ((_, i, _), _), row in zip(targets, rows, strict=True) if row is not None}
+    rows, found = _copied_rows(targets, batch), list[RowLayout]()
+    for layout in _layouts(targets[0][0][1], rows[0], batch.most) if rows else ():
+        own = zip(targets, rows, strict=True)
+        firsts = {row - layout.row(i, place.facts) for ((_, i, _), place), row in own}
         if len(firsts) == 1:
-            return RowLayout(inner, first=firsts.pop())
-    return None
+            found.append(replace(layout, first=firsts.pop()))
+    # The first row of one of several tiles is that of all if rows are counted anew in each.
+    return min(found, key=lambda layout: len(layout.first.variables()), default=None)
 
 
-def _steps(place: Index, row: Index) -> Iterator[int]:
-    """How many elements apart rows may be, given a place and its row."""
+def _layouts(place: Index, row: Index, most: int) -> Iterator[RowLayout]:
+    """Possible layouts, given a place and its row: rows one after the other, or again and again, in several tiles."""
     for atom, c in row.terms:
         if c == 1 and isinstance(atom, Var | Quotient):
             of, by = (as_index(atom), 1) if isinstance(atom, Var) else (atom.of, atom.by)
             for var in of.variables():
                 step, each = place.coefficient(var), of.coefficient(var)
                 if step and each and step > 0 and each > 0 and step * by % each == 0:
-                    yield step * by // each
+                    for count in (0, atom.high + 1, most):
+                        yield RowLayout(step * by // each, count)

@@ -42,6 +42,11 @@ class RowLayout:
     step: int = 1
     first: Index = field(default_factory=lambda: as_index(0))
 
+    def row(self, index: Index, facts: Facts) -> Index:
+        """The row that an element belongs to, under conditions."""
+        group = _quotient(index, self.inner, facts)
+        return (group % self.count if self.count else group) * self.step + self.first
+
 
 @dataclass(frozen=True, slots=True)
 class GraphBatch:
@@ -115,8 +120,7 @@ class Batch:
         if guarded and not layout.count:
             whole = Index(0, frozenset((a, c // layout.inner) for a, c in index.terms if c % layout.inner == 0))
             return whole * layout.step + layout.first if abs(index.constant) < layout.inner else None
-        group = _quotient(index, layout.inner, facts)
-        return (group % layout.count if layout.count else group) * layout.step + layout.first
+        return layout.row(index, facts)
 
     def guard(self, row: Index) -> Expr:
         """Whether a row is computed."""
@@ -131,11 +135,11 @@ def _quotient(index: Index, by: int, facts: Facts) -> Index:
     terms = sorted(index.terms, key=lambda term: -abs(term[1]))
     factor = by
     for number in range(len(terms) + 1):
-        rest = Index(index.constant, frozenset(terms[number:]))
+        rest = Index(index.constant % factor, frozenset(terms[number:]))
         if factor == 1:
             break
         if _within(rest, factor, facts):
-            many = Index(0, frozenset((atom, c // factor) for atom, c in terms[:number]))
+            many = Index(index.constant // factor, frozenset((atom, c // factor) for atom, c in terms[:number]))
             return many // (by // factor)
         if number < len(terms):
             factor = gcd(factor, terms[number][1])
