@@ -117,11 +117,12 @@ def bound_rows(kernels: Sequence[Kernel], batch: Batch) -> BoundKernels:
     stores = {kernel: places(kernel) for kernel in kernels}
     batch = with_parts(stores, batch)
     like = _representatives(kernels, batch)
-    made = {kernel: _bounded(kernel, stores[kernel], batch) for kernel in kernels if like[kernel] is kernel}
+    own = {kernel: with_panels(stores[kernel], batch) for kernel in kernels if like[kernel] is kernel}
+    made = {kernel: _bounded(kernel, stores[kernel], own[kernel]) for kernel in own}
     granule = lcm(*(read.tile for found in made.values() for read in found.needed if _fits(read, batch.most)))
     if granule > 1 and batch.most % granule == 0:
-        batch = replace(batch, granule=granule)
-        made = {kernel: _bounded(kernel, stores[kernel], batch) for kernel in made}
+        batch = batch.in_granules(granule)
+        made = {kernel: _bounded(kernel, stores[kernel], own[kernel].in_granules(granule)) for kernel in own}
     made |= {kernel: _renamed(made[like[kernel]], like[kernel], kernel) for kernel in kernels if kernel not in made}
     whole = frozenset(read.load.buffer for found in made.values() for read in found.needed)
     kept: set[Kernel] = set()
@@ -187,7 +188,8 @@ def _bounded(kernel: Kernel, stores: Places, batch: Batch) -> _Bounded:
     apart, names = separate_webs(kernel, stores, panels)
     if not names:
         return found
-    found = _bounded_as_named(apart, places(apart), batch)
+    stores = places(apart)
+    found = _bounded_as_named(apart, stores, with_panels(stores, batch))
     made = kernel if found.kernel is apart else joined_webs(found.kernel, names)
     return _Bounded(made, found.reads, found.needed)
 
@@ -200,13 +202,12 @@ def _packed(store: Store) -> list[Buffer]:
 
 def _bounded_as_named(kernel: Kernel, stores: Places, batch: Batch) -> _Bounded:
     """Bound a kernel: panels whose absent rows it needs are no panels, and sums leave out absent terms by a guard."""
-    own = with_panels(stores, batch)
-    found = _attempt(kernel, stores, own)
-    while panels := {b for read in found.needed if (b := read.load.buffer) not in batch.layouts}:
-        own = replace(own, layouts={b: layout for b, layout in own.layouts.items() if b not in panels})
-        found = _attempt(kernel, stores, own)
-    guarded, exact = _with_guards(kernel, stores, frozenset(read.load for read in found.needed), own)
-    return _attempt(guarded, places(guarded), own, exact) if exact else found
+    found = _attempt(kernel, stores, batch)
+    while panels := {b for read in found.needed if (b := read.load.buffer).space in PRIVATE}:
+        batch = replace(batch, layouts={b: layout for b, layout in batch.layouts.items() if b not in panels})
+        found = _attempt(kernel, stores, batch)
+    guarded, exact = _with_guards(kernel, stores, frozenset(read.load for read in found.needed), batch)
+    return _attempt(guarded, places(guarded), batch, exact) if exact else found
 
 
 def _attempt(kernel: Kernel, stores: Places, batch: Batch, exact: frozenset[Load] = frozenset()) -> _Bounded:

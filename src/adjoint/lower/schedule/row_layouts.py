@@ -212,6 +212,8 @@ def _panel(targets: Sequence[tuple[StoreTarget, Place]], batch: Batch) -> RowLay
         firsts = {row - layout.row(i, place.facts) for ((_, i, _), place), row in own}
         if len(firsts) == 1:
             found.append(replace(layout, first=firsts.pop()))
+            if not found[-1].first.variables():
+                break
     # The first row of one of several tiles is that of all if rows are counted anew in each.
     return min(found, key=lambda layout: len(layout.first.variables()), default=None)
 
@@ -224,5 +226,5 @@ def _layouts(place: Index, row: Index, most: int) -> Iterator[RowLayout]:
             for var in of.variables():
                 step, each = place.coefficient(var), of.coefficient(var)
                 if step and each and step > 0 and each > 0 and step * by % each == 0:
-                    for count in (0, atom.high + 1, most):
+                    for count in dict.fromkeys((0, atom.high + 1, most)):
                         yield RowLayout(step * by // each, count)

@@ -1,7 +1,7 @@
 """Which row of a batch an access belongs to, in kernels that run on fewer rows than they are written for."""
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from math import gcd
 
@@ -104,6 +104,12 @@ class Batch:
         clamped = Apply("min", (Apply("max", (wide, Const(0, _I64)), _I64), Const(self.most, _I64)), _I64)
         present = as_index(Dynamic(clamped, self.most + 1))
         return (present + (self.granule - 1)) // self.granule * self.granule
+
+    def in_granules(self, rows: int) -> "Batch":
+        """The same batch, of which rows are left out in groups of as many."""
+        made = replace(self, granule=rows)
+        made._found.update(self._found)
+        return made
 
     def row(self, buffer: Buffer, index: Index, facts: Facts, guarded: bool = False) -> Index | None:
         """The row that an element of a buffer belongs to, under conditions; None if it cannot be told.

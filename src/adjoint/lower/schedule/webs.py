@@ -139,7 +139,7 @@ class _Webs:
                 state = _State(frozenset((self._join(statement, frozenset() if state.read else state.fills),)))
             elif isinstance(statement, For) and reads:
                 after = state.or_else(self._visit(statement.body, state))
-                if not self._begins_with_fill(statement.body):
+                if set(map(self._web, after.fills)) != set(map(self._web, state.fills)):
                     # What an iteration leaves reaches reads in the next one.
                     after = after.or_else(self._visit(statement.body, after))
                 state = after
@@ -148,13 +148,6 @@ class _Webs:
             elif reads:
                 state = _State(frozenset((self._join(statement, state.fills),)), read=True)
         return state
-
-    def _begins_with_fill(self, body: Sequence[Stmt]) -> bool:
-        """Whether statements fill the buffer before they read it."""
-        first = next(s for s in body if any(self._access(s)))
-        if isinstance(first, For) and self._access(first)[1]:
-            return self._begins_with_fill(first.body)
-        return not self._access(first)[1]
 
     def _access(self, of: Stmt) -> tuple[bool, bool]:
         """Whether a statement, with all that are in it, stores to the buffer, and whether it reads it."""
