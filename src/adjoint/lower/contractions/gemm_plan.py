@@ -142,10 +142,9 @@ def plan_gemm(target: Target, c: Contraction, streams: int = 0) -> GemmPlan:
         return _plan(target, c, tile, form, _usual_order(c), cycles)
     best, plan = (inf, True, 0), None
     # Best-first search, as for tiles. Equal forms go to the usual order, and then to the first of them.
-    models = {form: cost_model(target, with_roles(c, form), streams, form) for form, _ in forms(target, c)}
-    ranked = sorted(
-        (models[form].least(), number, form, order) for number, (form, order) in enumerate(forms(target, c))
-    )
+    found = list(forms(target, c))
+    models = {form: cost_model(target, with_roles(c, form), streams, form) for form in dict(found)}
+    ranked = sorted((models[form].least(), number, form, order) for number, (form, order) in enumerate(found))
     for least, number, form, order in ranked:
         if least > best[0]:
             break
