@@ -99,3 +99,25 @@ def test_a_fork_while_the_step_itself_runs_elsewhere():
         other.join()
         print("done")
     """) == ["done"]
+
+
+def test_a_fork_while_another_thread_sets_up_llvm():
+    assert runs("""
+        from adjoint.codegen import native
+        from adjoint.compiler import CompileOptions
+        from tests.runtime.test_executable import mlp_step
+        held, forked_already = threading.Event(), threading.Event()
+        def hold():
+            with native._setting_up:
+                held.set()
+                forked_already.wait()
+        other = threading.Thread(target=hold)
+        other.start()
+        held.wait()
+        try:
+            assert forked(lambda: compile(mlp_step(), options=CompileOptions(cache=False))["step"].text("llvm")) == 0
+        finally:
+            forked_already.set()
+        other.join()
+        print("done")
+    """) == ["done"]

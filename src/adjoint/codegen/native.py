@@ -1,6 +1,7 @@
 """Compile LLVM IR to optimized object code with llvmlite, for this machine or another."""
 
 import ctypes
+import os
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +38,16 @@ def _set_up(target: Target) -> None:
         # An LLVM for another architecture may lack the option, and would end the process.
         if target.cpu in _JUMPS_APART and host_target().architecture == "x86_64":
             _set_option("--x86-branches-within-32B-boundaries")
+
+
+def _renew_lock() -> None:
+    """Free the lock in a forked process, which does not have the thread that may hold it."""
+    global _setting_up
+    _setting_up = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 @cache
