@@ -594,6 +594,8 @@ ROW_VECTORS = 2
 #: Steps in a block: few, so that little is computed of what a causal mask excludes and weights stay in the first-level
 #: cache; enough to amortize filling the sums. It decides the order of additions.
 STEP_BLOCK = 32
+#: The same where every row counts all steps: enough that rescaling the sums of a row takes little time.
+WHOLE_STEP_BLOCK = 64
 #: Operations of a weight besides its dot products: about those of an exponential.
 WEIGHT_FLOPS = 20
 

@@ -28,11 +28,12 @@ import numpy as np
 from adjoint.kernel.index import Index, Var, as_index, unflatten
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, When
 from adjoint.lazy_dataclass import dataclass
-from adjoint.lower.analysis.inlining import BOOL, FusedAttention, Inliner
+from adjoint.lower.analysis.inlining import BOOL
 from adjoint.lower.attention.head_prefetch import HeadPrefetch
-from adjoint.lower.attention.plan import AttentionPlan, FusedOperator, describe, plan_attention
+from adjoint.lower.attention.plan import AttentionPlan, FusedOperator, plan_attention
 from adjoint.lower.attention.row_block import RowBlock
 from adjoint.lower.attention.step_sums import StepSums
+from adjoint.lower.attention.weights import Weights
 from adjoint.lower.context import Context, finish_kernel, store_result
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import tiled, vector_loops
@@ -43,13 +44,17 @@ __all__ = ["attention_kernels"]
 def attention_kernels(context: Context, groups: Sequence[Group]) -> list[Kernel]:
     """Kernels of groups whose roots are attention operators over the same rows and steps, or these exchanged."""
     plans = plan_attention(context, groups)
-    return [_Builder(context, plan, StepSums(context, plan), HeadPrefetch(context, plan)).kernel() for plan in plans]
+    return [
+        _Builder(context, plan, Weights(context, plan), StepSums(context, plan), HeadPrefetch(context, plan)).kernel()
+        for plan in plans
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
     context: Context
     plan: AttentionPlan
+    weights: Weights
     step_sums: StepSums
     prefetch: HeadPrefetch
 
@@ -84,23 +89,6 @@ class _Builder:
         if rest:
             out.extend(body(rest, as_index(many * plan.width)))
         return (*out, *self.step_sums.finish(at))
-
-    # Descriptions of operators, at a row and a column
-
-    def _at(
-        self, operator: FusedOperator, rows: RowBlock, row: Index, column: Index | int = 0
-    ) -> tuple[Inliner, FusedAttention]:
-        index = (*rows.at, rows.first + row, as_index(column))
-        return describe(self.context, operator.group, index if operator.columns else index[:-1])
-
-    def _on_lanes(
-        self, operator: FusedOperator, rows: RowBlock, row: Index, spare: bool = True
-    ) -> tuple[Inliner, FusedAttention]:
-        """The same for a row that is a lane: spare lanes read nothing."""
-        inliner, made = self._at(operator, rows, row)
-        inside = inliner.inside(row, 0, rows.count)
-        inliner.guard = inside if spare and not isinstance(inside, Const) else None
-        return inliner, made
 
     # A unit
 
@@ -146,7 +134,7 @@ class _Builder:
         operator = self.plan.operators[dot.operator]
 
         def pack(d: Index, row: Index) -> Store:
-            element = self._at(operator, rows, row)[1].dots[dot.place].row(d)
+            element = rows.describe(self.context, operator, row)[1].dots[dot.place].row(d)
             return Store(((panel, d * rows.width + row, element),))
 
         probe, vector, lane = Var("d", dot.depth), Var("v", rows.count // lanes), Var("l", lanes)
@@ -178,12 +166,18 @@ class _Builder:
         body: list[Stmt] = []
         for number in range(len(plan.packed)):
             body.extend(self._pack_steps(rows, number, start, steps))
+        maxima, in_tiles = self.weights.maxima(rows), self.weights.in_tiles()
+        body.extend(self.weights.begin(rows, maxima))
         for number in range(len(plan.dots)):
-            body.extend(self._dots(rows, number, start, steps))
-        body.extend(self._weigh(rows, start, steps))
-        for number in range(len(plan.weights)):
-            if plan.is_relative(number):
-                body.extend(self._exponentials(rows, number, start, steps))
+            last = number == len(plan.dots) - 1
+            weigh = partial(self.weights.of_tile, rows, start, maxima) if in_tiles and last else None
+            body.extend(self._dots(rows, number, start, steps, weigh))
+        if not in_tiles:
+            body.extend(self.weights.of_block(rows, start, steps))
+        for number, best in maxima.items():
+            if not in_tiles:
+                body.extend(self.weights.maxima_of_block(rows, number, steps, best))
+            body.extend(self.weights.exponentials(rows, number, start, steps, best))
         for number, operator in enumerate(plan.operators):
             if operator.columns:
                 body.extend(self._add(rows, number, operator, start, steps))
@@ -193,7 +187,7 @@ class _Builder:
     def _where_counted(self, rows: RowBlock, start: Index, steps: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """Skip blocks that no row counts: spans of rows are monotonic."""
         ends = (as_index(0), as_index(rows.count - 1))
-        first, last = (self._at(self.plan.operators[0], rows, row)[1].span for row in ends)
+        first, last = (rows.describe(self.context, self.plan.operators[0], row)[1].span for row in ends)
         if first is None or last is None:
             return body
         for distance, least in ((last[1] - start, 1), (start + (steps - 1) - first[0], 0)):
@@ -204,7 +198,7 @@ class _Builder:
     def _element(self, rows: RowBlock, operator: int, place: int | None, step: Index, x: Index) -> Expr:
         """An element of a step: a factor of the dot product of that number, or else a value at a column."""
         of = self.plan.operators[operator]
-        made = self._at(of, rows, as_index(0), x if place is None and of.columns else 0)[1]
+        made = rows.describe(self.context, of, as_index(0), x if place is None and of.columns else 0)[1]
         if place is not None:
             factor: Expr = made.dots[place].step(step, x)
             return factor
@@ -221,8 +215,15 @@ class _Builder:
 
         return (For(step, vector_loops(pack.size, self.plan.lanes, move)),)
 
-    def _dots(self, rows: RowBlock, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
-        """Dot products of a block of steps with all rows."""
+    def _dots(
+        self,
+        rows: RowBlock,
+        number: int,
+        start: Index,
+        steps: int,
+        weigh: Callable[[Index, Buffer], Callable[[Index], Store]] | None,
+    ) -> tuple[Stmt, ...]:
+        """Dot products of a block of steps with all rows; or what `weigh` makes of them, step by step."""
         dot, dots, panel = self.plan.dots[number], rows.dots[number], rows.panels[number]
 
         def tile(count: int, first: Index) -> tuple[Stmt, ...]:
@@ -242,76 +243,10 @@ class _Builder:
 
             clear = rows.each(lambda spot: Store(((acc, spot, Const(0.0, acc.dtype)),)), count)
             hints = self.prefetch.beside(rows, number, start + first, count)
-            return (*hints, *clear, For(d, rows.each(multiply, count)), *rows.each(spill, count))
+            stored = rows.each(weigh(first, acc) if weigh is not None else spill, count)
+            return (*hints, *clear, For(d, rows.each(multiply, count)), *stored)
 
         return rows.tiles(steps, tile)
-
-    def _weight(self, rows: RowBlock, number: int, start: Index, at: Index, row: Index, other: float) -> Expr:
-        """The weight from the dot products of a step; `other` where the row does not count the step."""
-        operator = self.plan.operators[self.plan.weights[number]]
-        inliner, made = self._on_lanes(operator, rows, row)
-        step = start + at // rows.width
-        weight = made.weight(step, [Load(rows.dots[n], at) for n in operator.dots])
-        if made.span is None:
-            return weight
-        since, left = step - made.span[0], made.span[1] - step
-        counted = inliner.call(
-            "and", inliner.inside(since, 0, max(since.high, 0) + 1), inliner.inside(left, 1, max(left.high, 1) + 1)
-        )
-        if isinstance(counted, Const):
-            return weight if counted.value else Const(other, self.plan.dtype)
-        return inliner.select(counted, weight, Const(other, self.plan.dtype))
-
-    def _weigh(self, rows: RowBlock, start: Index, steps: int) -> tuple[Stmt, ...]:
-        """Weights of a block in place of its dot products, all in one store, since they share loads.
-
-        Weights that are exponents are exponentiated later.
-        """
-        step = Var("n", steps)
-
-        def compute(row: Index) -> Store:
-            at = as_index(step) * rows.width + row
-            others = [-np.inf if self.plan.is_relative(n) else 0.0 for n, _ in enumerate(rows.weights)]
-            made = [self._weight(rows, n, start, at, row, other) for n, other in enumerate(others)]
-            return Store(tuple((w, at, weight) for w, weight in zip(rows.weights, made, strict=True)))
-
-        return (For(step, rows.each(compute)),)
-
-    def _exponentials(self, rows: RowBlock, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
-        """Exponentials of the weights relative to the running maximum of each row, times a factor, and their sum."""
-        step, place = Var("n", steps), rows.weights[number]
-        row_max, row_sum, scale = rows.row_max[number], rows.row_sum[number], rows.rescale[number]
-        best, block_sum = rows.registers("best"), rows.registers("part")
-
-        def each(body: Callable[[Index, Index], Store]) -> Stmt:
-            return For(step, rows.each(lambda row: body(as_index(step) * rows.width + row, row)))
-
-        def compare(at: Index, row: Index) -> Store:
-            # NaN is never the maximum; its exponential is NaN all the same.
-            weight, old = Load(place, at), Load(best, row)
-            return Store(((best, row, Apply("select", (Apply("gt", (weight, old), BOOL), weight, old), best.dtype)),))
-
-        def advance(row: Index) -> Store:
-            new = Load(best, row)
-            return Store(((scale, row, _call("exp", _call("sub", Load(row_max, row), new))), (row_max, row, new)))
-
-        def exponential(at: Index, row: Index) -> Store:
-            made = _call("exp", _call("sub", Load(place, at), Load(best, row)))
-            factor = self._on_lanes(self.plan.operators[self.plan.weights[number]], rows, row)[1].factor
-            kept = made if factor is None else _call("mul", made, factor(start + at // rows.width))
-            return Store(((place, at, kept), (block_sum, row, _call("add", Load(block_sum, row), made))))
-
-        def add(row: Index) -> Store:
-            return Store(((row_sum, row, _call("fma", Load(row_sum, row), Load(scale, row), Load(block_sum, row))),))
-
-        return (
-            *rows.each(lambda row: Store(((best, row, Load(row_max, row)),))),
-            each(compare),
-            *rows.each(advance),
-            *rows.each(lambda row: Store(((block_sum, row, Const(0.0, block_sum.dtype)),))),
-            each(exponential),
-            *rows.each(add),
-        )
 
     def _add(self, rows: RowBlock, number: int, operator: FusedOperator, start: Index, steps: int) -> tuple[Stmt, ...]:
         """Accumulate a block of steps into the sums of all columns of an operator."""

@@ -260,7 +260,7 @@ def _plan(context: Context, groups: Sequence[Group], over_steps: Sequence[Group]
         dtype=dtype,
         lanes=lanes,
         vectors=vectors,
-        block=min(costs.STEP_BLOCK, planner.step.extent),
+        block=min(costs.STEP_BLOCK if planner.spans else costs.WHOLE_STEP_BLOCK, planner.step.extent),
         # The accumulators of a tile take half of the registers.
         tile=max(target.vector_registers // (2 * vectors), 1),
     )
@@ -305,6 +305,7 @@ class _Planner:
         self.at = index if first.values is None else index[:-1]
         self.step = Var("n", first.count)
         self.dtype = compute_dtype(group.root.dtype)
+        self.spans = first.span is not None
         self._conditions = _conditions(as_index(self.step), first.span)
         self.dots: _Numbered[SharedDot] = _Numbered()
         self.weights: list[_Weight] = []

@@ -7,7 +7,9 @@ from math import ceil
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Stmt, Store
 from adjoint.lazy_dataclass import dataclass
-from adjoint.lower.attention.plan import AttentionPlan
+from adjoint.lower.analysis.inlining import FusedAttention, Inliner
+from adjoint.lower.attention.plan import AttentionPlan, FusedOperator, describe
+from adjoint.lower.context import Context
 
 __all__ = ["RowBlock"]
 
@@ -100,6 +102,13 @@ class RowBlock:
 
     def _scratch(self, name: str, count: int) -> Buffer:
         return Buffer(name, self.plan.dtype, count * self.width, "scratch")
+
+    def describe(
+        self, context: Context, operator: FusedOperator, row: Index, column: Index | int = 0
+    ) -> tuple[Inliner, FusedAttention]:
+        """The description of an operator at a row and a column, and the inliner that made it."""
+        index = (*self.at, self.first + row, as_index(column))
+        return describe(context, operator.group, index if operator.columns else index[:-1])
 
     def registers(self, name: str, count: int = 1) -> Buffer:
         """Registers for `count` elements of each row."""
