@@ -83,6 +83,16 @@ def test_panels_hold_the_rows_that_are_copied_to_them():
     assert panel("add(x[k*8 + l], x[k*8 + l + 8])") is None
 
 
+def test_a_panel_may_begin_inside_a_row():
+    """Rows of 16 elements, in pairs of 8: the panel has pairs 1 to 4, and so the second half of row 0 first."""
+    kernel = parse_kernel(PANEL.format(value="x[k*8 + l + 8]"))
+    named = {b.name: b for b in (*kernel.reads, *kernel.scratch)}
+    batch = Batch(ROWS, 4, {named["x"]: RowLayout(16)})
+    found = with_panels(places(kernel), batch).layouts[named["panel"]]
+    assert (found.inner, str(found.shift)) == (16, "8")
+    assert [found.row(as_index(i), {}) for i in (0, 7, 8, 23, 24)] == [as_index(row) for row in (0, 0, 1, 1, 2)]
+
+
 def test_packed_operands_hold_the_rows_that_are_copied_to_them():
     assert packed("u*8 + l", "u*8 + l") == RowLayout(8)
     assert packed("l*8 + u", "u*8 + l") == RowLayout(1, 8)  # two panels, each with all rows

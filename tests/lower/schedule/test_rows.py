@@ -31,6 +31,7 @@ def row(layout, index, facts=(), guarded=False):
         (RowLayout(3, 4), lambda i: i // 3 % 4),
         (RowLayout(6, step=2), lambda i: i // 6 * 2),
         (RowLayout(3, first=as_index(5)), lambda i: i // 3 + 5),
+        (RowLayout(3, shift=as_index(2)), lambda i: (i + 2) // 3),
     ],
 )
 def test_an_element_belongs_to_the_row_of_its_layout(layout, wanted):
@@ -51,6 +52,15 @@ def test_conditions_narrow_what_stays_within_a_row():
     index = as_index(U) * 5 + as_index(J)
     assert row(RowLayout(5), index).variables() == {U, J}
     assert row(RowLayout(5), index, {J: (0, 4)}.items()) == as_index(U)
+
+
+def test_conditions_on_sums_narrow_what_stays_within_a_row():
+    """Of six tiles of four elements each, of which the last has two, the others are in the first row of 22 elements."""
+    tile, i = as_index(U) * 2 + as_index(J), Var("i", 4)
+    index = as_index(K) * 22 + tile * 4 + as_index(i)
+    assert row(RowLayout(22), index, {tile: (0, 4)}) == as_index(K)
+    assert row(RowLayout(22), index, {tile: (0, 5)}) != as_index(K)
+    assert row(RowLayout(22), index, {as_index(U) * 2 + as_index(J) * 3: (0, 4)}) != as_index(K)
 
 
 def test_a_guard_keeps_a_load_in_its_row():

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
-from adjoint.kernel.index import Index, Quotient, Remainder, Var, as_index
+from adjoint.kernel.index import Atom, Index, Quotient, Remainder, Var, as_index
 from adjoint.kernel.ir import (
     PRIVATE,
     Across,
@@ -87,11 +87,13 @@ def places(kernel: Kernel) -> Places:
 
 
 def _given(place: Place, index: Index, low: int, high: int) -> Place:
-    """The place under a further condition on an index; only those on a single atom are kept."""
-    if index.constant or len(index.terms) != 1:
-        return place
-    ((atom, c),) = index.terms
-    return replace(place, facts={**place.facts, atom: (max(low, atom.low), min(high, atom.high))}) if c == 1 else place
+    """The place under a further condition on an index."""
+    known: Atom | Index = Index(0, index.terms)
+    if len(index.terms) == 1:
+        ((atom, c),) = index.terms
+        known = atom if c == 1 else known
+    low, high = max(low - index.constant, known.low), min(high - index.constant, known.high)
+    return replace(place, facts={**place.facts, known: (low, high)})
 
 
 def loads_with_rows(values: Sequence[Expr], batch: Batch) -> list[Load]:
@@ -199,7 +201,8 @@ def with_panels(kernel: Places, batch: Batch) -> Batch:
     layouts = dict(batch.layouts)
     for buffer, targets in stores.items():
         layout = _panel(targets, batch)
-        if layout and all(layout.first.variables() <= place.loops for place in readers.get(buffer, ())):
+        known = layout.first.variables() | layout.shift.variables() if layout else frozenset[Var]()
+        if layout and all(known <= place.loops for place in readers.get(buffer, ())):
             layouts[buffer] = layout
     return replace(batch, layouts=layouts)
 
@@ -228,3 +231,7 @@ def _layouts(place: Index, row: Index, most: int) -> Iterator[RowLayout]:
                 if step and each and step > 0 and each > 0 and step * by % each == 0:
                     for count in dict.fromkeys((0, atom.high + 1, most)):
                         yield RowLayout(step * by // each, count)
+                    missing = of - as_index(var) * each
+                    if missing != as_index(0) and step % each == 0:
+                        # The panel begins inside a row.
+                        yield RowLayout(step * by // each, shift=missing * (step // each))

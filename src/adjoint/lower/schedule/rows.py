@@ -14,15 +14,17 @@ from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Batch", "Facts", "GraphBatch", "RowLayout", "least", "lowest"]
 
-#: Ranges of atoms, both ends included, that follow from the conditions around a statement.
-Facts = Mapping[Atom, tuple[int, int]]
+#: Ranges of atoms, or of sums of several, both ends included, that follow from the conditions around a statement.
+Facts = Mapping[Atom | Index, tuple[int, int]]
 
 _I64 = np.dtype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """Where the rows of a batch are in a flat buffer: element `i` belongs to row ``i // inner % count * step + first``.
+    """Where the rows of a batch are in a flat buffer.
+
+    Element `i` belongs to row ``(i + shift) // inner % count * step + first``.
 
     Parameters
     ----------
@@ -35,16 +37,19 @@ class RowLayout:
         Number of rows of a group. The elements count as its first row's.
     first : Index, default 0
         The row of the first element, in a buffer that is private to a thread and holds the rows of a unit.
+    shift : Index, default 0
+        Number of elements of the first row that are missing, in a panel that begins inside a row.
     """
 
     inner: int
     count: int = 0
     step: int = 1
     first: Index = field(default_factory=lambda: as_index(0))
+    shift: Index = field(default_factory=lambda: as_index(0))
 
     def row(self, index: Index, facts: Facts) -> Index:
         """The row that an element belongs to, under conditions."""
-        group = _quotient(index, self.inner, facts)
+        group = _quotient(index + self.shift, self.inner, facts)
         return (group % self.count if self.count else group) * self.step + self.first
 
 
@@ -124,6 +129,8 @@ class Batch:
 
     def _row(self, layout: RowLayout, index: Index, facts: Facts, guarded: bool) -> Index | None:
         if guarded and not layout.count:
+            if layout.shift != as_index(0):
+                return None
             whole = Index(0, frozenset((a, c // layout.inner) for a, c in index.terms if c % layout.inner == 0))
             return whole * layout.step + layout.first if abs(index.constant) < layout.inner else None
         return layout.row(index, facts)
@@ -155,10 +162,23 @@ def _quotient(index: Index, by: int, facts: Facts) -> Index:
 def _within(index: Index, size: int, facts: Facts) -> bool:
     """Whether an index is in ``[0, size)``, given ranges of its atoms."""
     low = high = index.constant
+    for known, range_ in facts.items():
+        if isinstance(known, Index) and (times := _times(index, known)):
+            index -= known * times
+            ends = [times * end for end in range_]
+            low, high = low + min(ends), high + max(ends)
     for atom, c in index.terms:
         ends = [c * end for end in facts.get(atom, (atom.low, atom.high))]
         low, high = low + min(ends), high + max(ends)
     return low >= 0 and high < size
+
+
+def _times(index: Index, known: Index) -> int:
+    """How many times an index contains all terms of another; 0 if it does not."""
+    terms = dict(index.terms)
+    times = {divmod(terms.get(atom, 0), c) for atom, c in known.terms}
+    whole, rest = times.pop()
+    return whole if not times and not rest else 0
 
 
 def lowest(index: Index, kept: frozenset[Var]) -> Index:
