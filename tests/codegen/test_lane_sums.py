@@ -64,7 +64,7 @@ def linear(rows, depth, columns):
 
 
 @pytest.mark.parametrize("level", levels())
-@pytest.mark.parametrize(("rows", "columns"), [(1, 40), (2, 3), (3, 5), (4, 9), (5, 66), (7, 1), (12, 31)])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 40), (2, 3), (3, 5), (4, 9), (5, 34), (7, 1), (12, 15)])
 def test_products_have_the_bits_of_their_kernels(level, rows, columns):
     """One to eight columns of a tile, in the rests of rows and columns too; the interpreter adds lanes one by one.
 
