@@ -122,9 +122,9 @@ PREFETCH_SLOTS = 16
 MIN_PREFETCHED_ROWS = 32
 #: Steps of k for which rows of an operand stream past the sums of all columns (rank-k updates): as many streams as
 #: hardware prefetchers follow. Most vectors of a tile, so that streams advance side by side; most rows of the result.
-#: Zen 4, three rows of sums, an operand in memory: 8, 16 and 24 steps take 13.4, 13.1 and 17 ms with two vectors, and
-#: 15.6, 14.9 and 17.6 ms with five.
-UPDATE_STEPS, UPDATE_VECTORS, MAX_UPDATED_ROWS = 16, 2, 8
+#: Zen 4, seven products of 2 to 8 rows with operands of 10 to 36 MB: 8, 10 and 12 steps take 0.85, 0.85 and 0.88 of the
+#: time of 16 (0.60 to 1.27 for 8). Three rows, 24 steps: 1.3 times that of 16; five vectors 1.14 times that of two.
+UPDATE_STEPS, UPDATE_VECTORS, MAX_UPDATED_ROWS = 10, 2, 8
 #: Steps of k in a block of operands in place, whose sums wait in the second-level cache meanwhile: few, so that rows of
 #: both operands stay in the caches and their pages in the first-level TLB; enough to amortize filling the sums.
 #: Cascade Lake: 16x4000 @ 4000x512 takes 757 and 802 us with 64 and 128 steps, (2048x64)T @ 2048x64 134 and 218.

@@ -129,8 +129,11 @@ def l2_panels(target: Target, rows: int, columns: int, depth: int, itemsize: int
 
 
 def updated_panels(target: Target, rows: int, columns: int, batches: int, width: int, itemsize: int) -> int:
-    """Panels of columns of a unit that updates its sums: as many as the first-level cache holds, but enough units."""
+    """Panels of columns of a unit that updates its sums: as many as the second-level cache holds, but enough units.
+
+    Sums in the first-level cache would be read faster, but rows of the right operand in shorter runs.
+    """
     panels = ceil(columns / width)
-    room = max(costs.l1_lines_bytes(target) // (rows * width * itemsize), 1)
+    room = max(costs.l2_block_bytes(target) // (rows * width * itemsize), 1)
     shared = ceil(costs.least_units(target) / batches)
     return ceil(panels / max(ceil(panels / room), min(shared, panels)))

@@ -211,7 +211,7 @@ class CostModel:
     shared, packed : bool
         Whether threads share the tiles, and whether panels are packed: then a row group is a unit, otherwise a tile is.
     updates : bool
-        Whether sums wait in the first-level cache while tiles walk all columns, for a few steps of k at a time.
+        Whether sums wait in the second-level cache while tiles walk all columns, for a few steps of k at a time.
     blocks : bool
         Whether the sums of a unit wait in the second-level cache while tiles walk all of them, for a block of k.
     before : float
