@@ -120,8 +120,9 @@ PREFETCH_GAP = 1 / 6
 PREFETCH_SLOTS = 16
 #: Least rows of a result whose panels are prefetched; with fewer, the prefetches take as long as they save (Zen 5).
 MIN_PREFETCHED_ROWS = 32
-#: Steps of k for which rows of an operand stream past the sums of all columns (rank-k updates): as many streams as
-#: hardware prefetchers follow. Most vectors of a tile, so that streams advance side by side; most rows of the result.
+#: Steps of k for which rows of an operand stream past the sums of all columns (rank-k updates): no more streams
+#: than hardware prefetchers follow. Most vectors of a tile, so that streams advance side by side; most rows of the
+#: result.
 #: Zen 4, seven products of 2 to 8 rows with operands of 10 to 36 MB: 8, 10 and 12 steps take 0.85, 0.85 and 0.88 of the
 #: time of 16 (0.60 to 1.27 for 8). Three rows, 24 steps: 1.3 times that of 16; five vectors 1.14 times that of two.
 UPDATE_STEPS, UPDATE_VECTORS, MAX_UPDATED_ROWS = 10, 2, 8
@@ -594,7 +595,8 @@ ROW_VECTORS = 2
 #: Steps in a block: few, so that little is computed of what a causal mask excludes and weights stay in the first-level
 #: cache; enough to amortize filling the sums. It decides the order of additions.
 STEP_BLOCK = 32
-#: The same where every row counts all steps: enough that rescaling the sums of a row takes little time.
+#: The same where every row counts all steps: enough that rescaling the sums of a row takes little time (Zen 4;
+#: docs/design/attention.md).
 WHOLE_STEP_BLOCK = 64
 #: Operations of a weight besides its dot products: about those of an exponential.
 WEIGHT_FLOPS = 20

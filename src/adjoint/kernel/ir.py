@@ -57,6 +57,7 @@ __all__ = [
     "Store",
     "StoreTarget",
     "When",
+    "apply",
     "postorder",
     "roots_of",
 ]
@@ -174,6 +175,11 @@ class Apply(Expr):
 
     def __str__(self) -> str:
         return f"{self.function}({', '.join(map(str, self.operands))})"
+
+
+def apply(function: str, *operands: Expr) -> Apply:
+    """A scalar function whose result has the dtype of its operands."""
+    return Apply(function, operands, operands[0].dtype)
 
 
 @dataclass(frozen=True, eq=False)

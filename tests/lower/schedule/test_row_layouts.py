@@ -10,22 +10,13 @@ from adjoint.lower.schedule.rows import Batch, RowLayout
 
 ROWS = Buffer("rows", np.dtype(np.int32), 1, "external")
 
-PARTS = """\
-kernel parts: computes %p
+STORED = """\
+kernel made: computes %p
   8 units, on one thread; 0 flops, 0 bytes
-  reads rows i32[1], x f32[64]; writes parts f32[16] arena
+  reads rows i32[1], x f32[64]; writes made f32[{size}] arena
   for u in 0..8 units:
     for l in 0..2 vector:
-      parts[{place}] = add(x[{row} + l], x[{row} + l + 8])
-"""
-
-PACKED = """\
-kernel packed: computes %p
-  8 units, on one thread; 0 flops, 0 bytes
-  reads rows i32[1], x f32[64]; writes packed f32[72] arena
-  for u in 0..8 units:
-    for l in 0..2 vector:
-      packed[{place}] = mul(x[{source}], {other})
+      made[{place}] = {value}
 """
 
 PANEL = """\
@@ -48,16 +39,19 @@ def batch_of(kernel):
     return Batch(ROWS, 8, {named["x"]: RowLayout(8)}), named
 
 
+def stored(place, value, size):
+    """The layout of what eight units store."""
+    kernel = parse_kernel(STORED.format(place=place, value=value, size=size))
+    batch, named = batch_of(kernel)
+    return with_parts({kernel: places(kernel)}, batch).layouts.get(named["made"])
+
+
 def part(place, row):
-    kernel = parse_kernel(PARTS.format(place=place, row=row))
-    batch, named = batch_of(kernel)
-    return with_parts({kernel: places(kernel)}, batch).layouts.get(named["parts"])
+    return stored(place, f"add(x[{row} + l], x[{row} + l + 8])", 16)
 
 
-def packed(place, source, other="1.0"):
-    kernel = parse_kernel(PACKED.format(place=place, source=source, other=other))
-    batch, named = batch_of(kernel)
-    return with_parts({kernel: places(kernel)}, batch).layouts.get(named["packed"])
+def packed(place, value):
+    return stored(place, value, 72)
 
 
 def panel(value):
@@ -94,7 +88,7 @@ def test_a_panel_may_begin_inside_a_row():
 
 
 def test_packed_operands_hold_the_rows_that_are_copied_to_them():
-    assert packed("u*8 + l", "u*8 + l") == RowLayout(8)
-    assert packed("l*8 + u", "u*8 + l") == RowLayout(1, 8)  # two panels, each with all rows
-    assert packed("u*8 + l + 8", "u*8 + l") is None
-    assert packed("u*8 + l", "u*8 + l", "x[0]") is None
+    assert packed("u*8 + l", "mul(x[u*8 + l], 2.0)") == RowLayout(8)
+    assert packed("l*8 + u", "x[u*8 + l]") == RowLayout(1, 8)  # two panels, each with all rows
+    assert packed("u*8 + l + 8", "x[u*8 + l]") is None
+    assert packed("u*8 + l", "mul(x[u*8 + l], x[0])") is None

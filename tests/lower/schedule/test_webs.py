@@ -36,8 +36,12 @@ def use(place="0"):
     return (f"y[u] = add(y[u], panel[{place}])",)
 
 
+def deeper(lines):
+    return [f"  {line}" for line in lines]
+
+
 def inside(var, *lines):
-    return f"for {var} in 0..3:", *(f"  {line}" for line in lines)
+    return f"for {var} in 0..3:", *deeper(lines)
 
 
 def test_the_picture_in_the_docstring_is_true():
@@ -53,8 +57,9 @@ def test_the_picture_in_the_docstring_is_true():
         ((*fill("0"), *use(), *fill("8"), *use()), 2),
         ((*fill("0"), *use(), *inside("b", *fill("b*4"), *use()), *fill("8"), *use()), 3),
         ((*inside("b", *fill("b*4"), *inside("c", *use("c"))), *fill("16"), *use()), 2),
+        ((*fill("0"), *use(), "if 0 <= u < 1:", *deeper(fill("8")), "else:", *deeper(fill("16")), *use()), 2),
     ],
-    ids=["one after the other", "a loop in between", "a loop inside"],
+    ids=["one after the other", "a loop in between", "a loop inside", "either way"],
 )
 def test_what_is_filled_anew_is_a_web_of_its_own(lines, expected):
     assert count(*lines) == expected
@@ -69,6 +74,7 @@ def test_what_is_filled_anew_is_a_web_of_its_own(lines, expected):
         (*fill("0"), *use(), *inside("b", *use(), *fill("b*4"))),
         (*inside("b", *fill("b*4"), *use()), *use()),
         (*fill("0"), "panel[0] = add(panel[0], 1.0)", *use()),
+        (*fill("0"), *use(), "if 0 <= u < 1:", *deeper(fill("8")), *use()),
     ],
     ids=[
         "two halves",
@@ -77,6 +83,7 @@ def test_what_is_filled_anew_is_a_web_of_its_own(lines, expected):
         "the next iteration reads it, too",
         "read behind the loop",
         "updated",
+        "filled in some units",
     ],
 )
 def test_what_reaches_the_same_read_is_one_web(lines):

@@ -26,7 +26,7 @@ from math import ceil
 import numpy as np
 
 from adjoint.kernel.index import Index, Var, as_index, unflatten
-from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, When
+from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, When, apply
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.inlining import BOOL
 from adjoint.lower.attention.head_prefetch import HeadPrefetch
@@ -236,7 +236,7 @@ class _Builder:
                 else:
                     factor = self._element(rows, dot.operator, dot.place, start + step, as_index(d))
                 row = Load(panel, as_index(d) * rows.width + spot % rows.width)
-                return Store(((acc, spot, _call("fma", factor, row, Load(acc, spot))),))
+                return Store(((acc, spot, apply("fma", factor, row, Load(acc, spot))),))
 
             def spill(spot: Index) -> Store:
                 return Store(((dots, first * rows.width + spot, Load(acc, spot)),))
@@ -259,7 +259,7 @@ class _Builder:
             def fetch(spot: Index) -> Store:
                 held: Expr = Load(sums, first * rows.width + spot)
                 if self.plan.is_relative(operator.weight):
-                    held = _call("mul", held, Load(scale, spot % rows.width))
+                    held = apply("mul", held, Load(scale, spot % rows.width))
                 return Store(((acc, spot, held),))
 
             def multiply(spot: Index) -> Store:
@@ -269,7 +269,7 @@ class _Builder:
                 else:
                     value = self._element(rows, number, None, start + as_index(step), column)
                 weight = Load(weights, as_index(step) * rows.width + spot % rows.width)
-                product = _call("fma", value, weight, Load(acc, spot))
+                product = apply("fma", value, weight, Load(acc, spot))
                 return Store(((acc, spot, product),))
 
             def spill(spot: Index) -> Store:
@@ -288,7 +288,7 @@ class _Builder:
         row_max, row_sum = rows.row_max[operator.weight], rows.row_sum[operator.weight]
 
         def logarithm(at: Index, _: Index) -> tuple[Stmt, ...]:
-            result = _call("add", Load(row_max, at), _call("log", Load(row_sum, at)))
+            result = apply("add", Load(row_max, at), apply("log", Load(row_sum, at)))
             return (store_result(self.context, operator.group, (*rows.at, rows.first + at), result),)
 
         return vector_loops(rows.count, self.plan.lanes, logarithm)
@@ -315,7 +315,7 @@ class _Builder:
         def finished(at: Index, _: Index) -> tuple[Stmt, ...]:
             result: Expr = Load(rows.transposed, as_index(line) * columns + at)
             if relative:
-                result = _call("mul", result, Load(scale, as_index(line)))
+                result = apply("mul", result, Load(scale, as_index(line)))
             return (store_result(self.context, operator.group, (*rows.at, rows.first + as_index(line), at), result),)
 
         return (*out, For(line, vector_loops(operator.columns, lanes, finished)))
@@ -324,14 +324,9 @@ class _Builder:
         """One over the sum of a row's exponentials; 0 if all its weights are minus infinity."""
         zero, one = (Const(x, self.plan.dtype) for x in (0.0, 1.0))
         none = Apply("eq", (total, zero), BOOL)
-        return Apply("select", (none, zero, _call("div", one, total)), self.plan.dtype)
+        return Apply("select", (none, zero, apply("div", one, total)), self.plan.dtype)
 
 
 def _set(targets: tuple[tuple[Buffer, Index, Expr], ...], row: Index) -> Store:
     """The same value for every row."""
     return Store(tuple((buffer, start + row, value) for buffer, start, value in targets))
-
-
-def _call(function: str, *operands: Expr) -> Expr:
-    """A scalar function of floats."""
-    return Apply(function, operands, operands[0].dtype)

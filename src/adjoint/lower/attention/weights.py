@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Load, Stmt, Store
+from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Load, Stmt, Store, apply
 from adjoint.lower.analysis.inlining import BOOL, FusedAttention, Inliner
 from adjoint.lower.attention.plan import AttentionPlan, FusedOperator
 from adjoint.lower.attention.row_block import RowBlock
@@ -17,7 +17,7 @@ from adjoint.lower.context import Context
 
 __all__ = ["Weights"]
 
-#: Gives the dot product of a number.
+#: Returns a dot product, given its number.
 _Dots = Callable[[int], Expr]
 
 
@@ -89,17 +89,17 @@ class Weights:
 
         def advance(row: Index) -> Store:
             new = Load(best, row)
-            return Store(((scale, row, _call("exp", _call("sub", Load(row_max, row), new))), (row_max, row, new)))
+            return Store(((scale, row, apply("exp", apply("sub", Load(row_max, row), new))), (row_max, row, new)))
 
         def exponential(row: Index) -> Store:
             at = as_index(step) * rows.width + row
-            made = _call("exp", _call("sub", Load(place, at), Load(best, row)))
+            made = apply("exp", apply("sub", Load(place, at), Load(best, row)))
             factor = self._on_lanes(self._operator(number), rows, row)[1].factor
-            kept = made if factor is None else _call("mul", made, factor(start + at // rows.width))
-            return Store(((place, at, kept), (block_sum, row, _call("add", Load(block_sum, row), made))))
+            kept = made if factor is None else apply("mul", made, factor(start + at // rows.width))
+            return Store(((place, at, kept), (block_sum, row, apply("add", Load(block_sum, row), made))))
 
         def add(row: Index) -> Store:
-            return Store(((row_sum, row, _call("fma", Load(row_sum, row), Load(scale, row), Load(block_sum, row))),))
+            return Store(((row_sum, row, apply("fma", Load(row_sum, row), Load(scale, row), Load(block_sum, row))),))
 
         return (
             *rows.each(advance),
@@ -142,8 +142,3 @@ class Weights:
 def _larger(weight: Expr, best: Expr) -> Expr:
     """The larger one. NaN is never the maximum; its exponential is NaN all the same."""
     return Apply("select", (Apply("gt", (weight, best), BOOL), weight, best), best.dtype)
-
-
-def _call(function: str, *operands: Expr) -> Expr:
-    """A scalar function of floats."""
-    return Apply(function, operands, operands[0].dtype)

@@ -88,6 +88,8 @@ def places(kernel: Kernel) -> Places:
 
 def _given(place: Place, index: Index, low: int, high: int) -> Place:
     """The place under a further condition on an index."""
+    if not index.terms:
+        return place
     known: Atom | Index = Index(0, index.terms)
     if len(index.terms) == 1:
         ((atom, c),) = index.terms
@@ -132,9 +134,9 @@ def with_parts(kernels: Mapping[Kernel, Places], batch: Batch) -> Batch:
 
 
 def _copy(targets: Sequence[tuple[StoreTarget, Place]], batch: Batch) -> RowLayout | None:
-    """The layout of a buffer if every store to it copies from the row that belongs to its place, in one or more panels.
+    """The layout of a buffer if every store to it copies from the row that belongs to its place.
 
-    A panel has all rows, as each does of an operand that is packed in panels along k.
+    The buffer may consist of several panels, each of which has all rows.
     """
     rows = _copied_rows(targets, batch)
     for layout in _layouts(targets[0][0][1], rows[0], batch.most) if rows else ():

@@ -160,7 +160,7 @@ def _quotient(index: Index, by: int, facts: Facts) -> Index:
 
 
 def _within(index: Index, size: int, facts: Facts) -> bool:
-    """Whether an index is in ``[0, size)``, given ranges of its atoms."""
+    """Whether an index is in ``[0, size)``, given ranges of its atoms or of sums of them."""
     low = high = index.constant
     for known, range_ in facts.items():
         if isinstance(known, Index) and (times := _times(index, known)):

@@ -108,8 +108,8 @@ class _State(NamedTuple):
 class _Webs:
     """Finds the webs of a scratch buffer: fills of it that reach the same reads are one.
 
-    A statement that stores to the buffer and does not read it is a fill. After a read, it replaces all that the buffer
-    held; that it stores all that is read next is checked by the range of the places.
+    A statement that stores to the buffer on every path, and does not read it, is a fill. After a read, it replaces all
+    that the buffer held; that it stores all that is read next is checked by the range of the places.
     """
 
     buffer: Buffer
@@ -134,20 +134,27 @@ class _Webs:
     def _visit(self, body: Sequence[Stmt], state: _State) -> _State:
         for statement in body:
             stores, reads = self._access(statement)
-            if stores and not reads:
-                # A fill, which replaces what has been read.
+            if self._is_fill(statement):
                 state = _State(frozenset((self._join(statement, frozenset() if state.read else state.fills),)))
-            elif isinstance(statement, For) and reads:
+            elif isinstance(statement, For) and (stores or reads):
                 after = state.or_else(self._visit(statement.body, state))
                 if set(map(self._web, after.fills)) != set(map(self._web, state.fills)):
                     # What an iteration leaves reaches reads in the next one.
                     after = after.or_else(self._visit(statement.body, after))
                 state = after
-            elif isinstance(statement, When) and reads:
+            elif isinstance(statement, When) and (stores or reads):
                 state = self._visit(statement.then, state).or_else(self._visit(statement.other, state))
             elif reads:
                 state = _State(frozenset((self._join(statement, state.fills),)), read=True)
         return state
+
+    def _is_fill(self, of: Stmt) -> bool:
+        stores, reads = self._access(of)
+        if reads or not stores:
+            return False
+        if isinstance(of, For):
+            return of.until is None and any(map(self._is_fill, of.body))
+        return not isinstance(of, When) or all(any(map(self._is_fill, branch)) for branch in (of.then, of.other))
 
     def _access(self, of: Stmt) -> tuple[bool, bool]:
         """Whether a statement, with all that are in it, stores to the buffer, and whether it reads it."""

@@ -30,7 +30,7 @@ from fractions import Fraction
 from functools import cache
 from math import ceil, prod
 
-from adjoint.kernel.ir import Apply, Const, Expr
+from adjoint.kernel.ir import Const, Expr, apply
 from adjoint.lazy_dataclass import dataclass
 
 __all__ = ["Algorithm", "algorithm", "matrix_times", "transposed"]
@@ -149,12 +149,12 @@ def matrix_times(matrix: Matrix, terms: Sequence[Expr]) -> list[Expr]:
         for i, j in pairs:
             first, second = transposed(matrix)[i], transposed(matrix)[j]
             columns += [_where(first, second, 1), _where(first, second, -1)]
-            inputs += [_apply("add", terms[i], terms[j]), _apply("sub", terms[i], terms[j])]
+            inputs += [apply("add", terms[i], terms[j]), apply("sub", terms[i], terms[j])]
         return [_sum(row, inputs) for row in transposed(tuple(columns))]
     out: dict[int, Expr] = {}
     for i, j in _mirrored(matrix):
         same, other = (_sum(_where(matrix[i], matrix[j], sign), terms) for sign in (1, -1))
-        out[i], out[j] = _apply("add", same, other), _apply("sub", same, other)
+        out[i], out[j] = apply("add", same, other), apply("sub", same, other)
     return [out[i] if i in out else _sum(row, terms) for i, row in enumerate(matrix)]
 
 
@@ -179,13 +179,9 @@ def _sum(row: Sequence[Fraction], terms: Sequence[Expr]) -> Expr:
     total: Expr | None = None
     for c, term in sorted(((c, t) for c, t in zip(row, terms, strict=True) if c), key=lambda pair: abs(pair[0]) != 1):
         if total is None:
-            total = term if c == 1 else _apply("mul", term, Const(float(c), term.dtype))
+            total = term if c == 1 else apply("mul", term, Const(float(c), term.dtype))
         elif abs(c) == 1:
-            total = _apply("add" if c == 1 else "sub", total, term)
+            total = apply("add" if c == 1 else "sub", total, term)
         else:
-            total = _apply("fma", term, Const(float(c), term.dtype), total)
+            total = apply("fma", term, Const(float(c), term.dtype), total)
     return Const(0.0, terms[0].dtype) if total is None else total
-
-
-def _apply(function: str, *operands: Expr) -> Expr:
-    return Apply(function, operands, operands[0].dtype)
