@@ -1,4 +1,4 @@
-"""The pause of Python's garbage collector: nested, in several threads, and in forked processes."""
+"""The pause of Python's garbage collector: nested, in several threads, in forked processes, and around imports."""
 
 import gc
 import os
@@ -65,3 +65,37 @@ def test_a_forked_process_collects():
         "    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
     )
     assert not subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode
+
+
+OLD = """
+import gc
+from contextlib import nullcontext
+from adjoint.collector import collector_paused, creating_definitions
+
+def is_old(value):
+    return any(each is value for each in gc.get_objects(generation=2))
+"""
+
+
+def passes(code):
+    """Whether code ends without an error, in a process of its own: the tests themselves freeze objects."""
+    return not subprocess.run([sys.executable, "-c", OLD + code], timeout=60, check=False).returncode
+
+
+@pytest.mark.parametrize(("outside", "old"), [("nullcontext", True), ("collector_paused", False)])
+def test_definitions_are_old_at_once_unless_an_outer_pause_has_objects_of_its_own(outside, old):
+    assert passes(
+        f"with {outside}(), creating_definitions():\n"
+        "    definition = [object]\n"
+        "    assert not gc.isenabled()\n"
+        f"assert is_old(definition) is {old}\n"
+        "assert gc.isenabled()"
+    )
+
+
+def test_frozen_objects_stay_frozen():
+    assert passes(
+        "frozen = [object]; gc.freeze()\n"
+        "with creating_definitions(): pass\n"
+        "assert gc.get_freeze_count() > 0 and not is_old(frozen)"
+    )

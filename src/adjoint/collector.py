@@ -1,7 +1,8 @@
-"""Python's cyclic garbage collector, paused while adjoint compiles.
+"""Python's cyclic garbage collector, paused while adjoint compiles and while its modules are imported.
 
 Compilation creates a million small objects that live until its end. Each collection walks all of them and frees next to
-nothing: without a pause, collections take an eighth of the time to compile a residual network.
+nothing: without a pause, collections take an eighth of the time to compile a residual network. Definitions live as long
+as the process: without a pause, collections take a seventh of the time to import them, and once more when it ends.
 """
 
 import gc
@@ -10,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["collector_paused"]
+__all__ = ["collector_paused", "creating_definitions"]
 
 _lock = threading.Lock()
 #: How many threads are inside `collector_paused`, and whether the collector ran before the first of them.
@@ -33,6 +34,21 @@ def collector_paused() -> Iterator[None]:
             _pauses -= 1
             if _pauses == 0 and _ran:
                 gc.enable()
+
+
+@contextmanager
+def creating_definitions() -> Iterator[None]:
+    """Pause the collector while modules are imported, and spare their definitions the collections that follow.
+
+    Each of the first two collections afterwards would walk all of them, for 15 ms, before they count as old objects.
+    Freezing all objects and thawing them makes them old at no cost. Objects that were frozen before would thaw with
+    them, and an outer pause has objects of its own; then everything stays as it is.
+    """
+    with collector_paused():
+        yield
+        if _pauses == 1 and gc.get_freeze_count() == 0:
+            gc.freeze()
+            gc.unfreeze()
 
 
 def _resume() -> None:

@@ -23,18 +23,12 @@ from adjoint.kernel.program import Program
 from adjoint.kernel.target import Target, available_cores
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.control import values_inside
-from adjoint.nativelib.barrier import barrier_text
-from adjoint.nativelib.float_mode import float_mode_text
-from adjoint.nativelib.waiting import waiting_text
 from adjoint.paths import cache_dir
 from adjoint.pipeline import finish_program, lower_function, lowered_graph
-from adjoint.runtime.bound import Runtime
 from adjoint.runtime.cache import CompileCache
-from adjoint.runtime.epoch import epoch_text
 from adjoint.runtime.executable import Entry, Executable
-from adjoint.runtime.fastcall import FASTCALL_TEXT
-from adjoint.runtime.threads import check_threads, pool_text
-from adjoint.runtime.turn import TURN_TEXT
+from adjoint.runtime.process import MakeText, Runtime
+from adjoint.runtime.threads import check_threads
 from adjoint.tuning import SECONDS, Tuning
 from adjoint.version import __version__
 
@@ -182,7 +176,8 @@ def compile(
     store = _store(options)
     _sources()  # once, before two threads need it
     with collector_paused(), ThreadPoolExecutor(1) as background:
-        runtime = background.submit(Runtime.of_process, lambda: _runtime_code(store))
+        several = (options.threads or available_cores()) > 1
+        runtime = background.submit(_runtime, store, several)
         made = [_entry(function, found, options, store, runtime) for function in chosen]
     entries_by_name = {entry.name: entry for entry, _ in made}
     return Executable(entries_by_name, time.perf_counter() - start, all(cached for _, cached in made))
@@ -339,11 +334,18 @@ def host() -> Target:
     return _named_target("host")
 
 
-def _runtime_code(store: CompileCache | None) -> tuple[bytes, ...]:
-    """Object files needed by every process: the thread pool, the fast call path from Python, the epoch loop."""
+def _runtime(store: CompileCache | None, several: bool) -> Runtime:
+    """The runtime of this process, with what steps on several threads need if there will be any."""
+    runtime = Runtime.of_process(partial(_runtime_code, store))
+    if several:
+        runtime.pool.load()
+    return runtime
+
+
+def _runtime_code(store: CompileCache | None, make_text: MakeText) -> tuple[bytes, ...]:
+    """Object files of a part of the runtime."""
     here = host()
-    of_target = (float_mode_text, waiting_text, barrier_text, pool_text, epoch_text)
-    text = "".join([*(make(here.triple) for make in of_target), TURN_TEXT, FASTCALL_TEXT])
+    text = make_text(here.triple)
     key = _key("runtime", text, here.key)
     found = store.read(key) if store is not None else None
     if found is not None:

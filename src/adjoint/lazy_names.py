@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from adjoint.collector import collector_paused
+from adjoint.collector import creating_definitions
 from adjoint.missing import missing_name
 
 __all__ = ["lazy_names"]
@@ -46,8 +46,7 @@ def lazy_names(
         home = home_of.get(name)
         if home is None:
             raise missing_name(package, name, namespace["__all__"])
-        # Definitions are never garbage: collections would take a seventh of the time.
-        with collector_paused():
+        with creating_definitions():
             found = import_module(f"{package}.{name}") if home == package else getattr(import_module(home), name)
         namespace[name] = found
         return found

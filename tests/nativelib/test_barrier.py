@@ -16,6 +16,7 @@ from adjoint.compiler import host
 from adjoint.nativelib.barrier import barrier_text
 from adjoint.nativelib.waiting import BACKOFF_LIMIT, SYNC_BACKOFF, SYNC_CORES, SYNC_SLEEPERS, SYNC_WAKER, waiting_text
 from adjoint.pipeline import finish_program, lower_function
+from adjoint.runtime.fastcall import fastcall_text
 from adjoint.runtime.library import Library
 from adjoint.runtime.threads import make_sync, pool_text
 from tests.runtime.networks import module_of
@@ -204,24 +205,27 @@ ATOMIC = re.compile(r"atomic|cmpxchg|fence|@barrier|@hold|@let_go|@sleep_while|@
 
 
 def test_one_thread_runs_no_atomic_instruction():
-    """By the text: what `run` and the step do where there is one thread, and that several do otherwise."""
+    """By the text: what the call path and the step do where there is one thread, and that several do otherwise.
+
+    The words of a turn are read and written by threads that hold the interpreter's lock, like any others.
+    """
     *_, step = emit_modules(finish_program(lower_function(module_of("mlp")["step"], host())), host())
     whole = blocks(step, "adjoint.step")
     assert any(ATOMIC.search(line) for lines in whole.values() for line in lines)
     alone = reached(whole, "br i1 %many,")
     assert alone.count("call void @adjoint.step.kernel.") > 8
     assert not ATOMIC.search(alone)
-    run = blocks(pool_text(host().triple), "run")
-    # Here the branch says when there is one thread, so the other way round.
-    assert re.search(r"br i1 %alone, label %single, label %many", run["entry"][-1])
-    assert "call i32 %function(" in "\n".join(run["single"])
-    assert not ATOMIC.search("\n".join([*run["entry"], *run["single"]]))
-    assert run["single"][-1].strip().startswith("ret ")
+    call = blocks(fastcall_text(host().triple), "fastcall")
+    assert re.search(r"br i1 %several, label %gather, label %alone", call["free.lock"][-1])
+    assert "call i32 %step(" in "\n".join(call["alone"])
+    one = reached(call, "br i1 %several,")
+    assert "%pool.run" not in one
+    assert not ATOMIC.search(re.sub(r".* atomic .* monotonic, align 8", "", one))
 
 
 @pytest.mark.parametrize("triple", ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "arm64-apple-darwin"])
 def test_waiting_is_written_for_each_system(triple):
-    text = waiting_text(triple) + barrier_text(triple) + pool_text(triple)
+    text = barrier_text(triple) + pool_text(triple)
     assert ("@syscall" in text) == ("linux" in triple)
     assert ("@usleep" in text) == ("darwin" in triple)
     hint = "@llvm.x86.sse2.pause" if triple.startswith("x86") else "@llvm.aarch64.hint"

@@ -168,11 +168,13 @@ def _optimize(module: Any, machine: Any) -> None:
 
     Vectors, unrolling and fusion are explicit already. So LLVM's own loop and vectorization passes are disabled: they
     would take most of the compile time without finding anything. Combining instructions is left to instruction
-    selection, which does so anyway (docs/design/compile-time.md).
+    selection, which does so anyway (docs/design/compile-time.md). Functions of shared texts that a module does not call
+    are removed before anything else works on them.
     """
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
     builder = llvm.create_pass_builder(machine, tuning)
     passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
     passes.run(module, builder)

@@ -5,7 +5,7 @@ import itertools
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,10 +16,11 @@ from adjoint.runtime.arguments import accept, miscounted, refuse_swapped
 from adjoint.runtime.fastcall import FastCall
 from adjoint.runtime.library import Library
 from adjoint.runtime.partial_batch import PartialBatch, filled_up
-from adjoint.runtime.threads import POOL_FUNCTIONS, Pool, check_threads, make_sync
+from adjoint.runtime.process import Runtime
+from adjoint.runtime.threads import check_threads, make_sync
 from adjoint.runtime.turn import Turn
 
-__all__ = ["Bound", "Runtime", "Signature", "aligned", "aligned_together", "allowed", "first_outside", "rows_present"]
+__all__ = ["Bound", "Signature", "aligned", "aligned_together", "allowed", "first_outside", "rows_present"]
 
 
 #: Sizes in bytes: a cache line, a page, a huge page, the offset between the starts of large arrays, and the least size
@@ -75,27 +76,6 @@ def aligned_together(types: Mapping[str, _Typed]) -> dict[str, np.ndarray]:
 def _placement(nbytes: int) -> tuple[int, int]:
     """What the place of an array is a multiple of, and how many bytes after that it starts."""
     return (_PAGE, next(_large) * _APART % _PAGE) if nbytes >= _LARGE else (_LINE, 0)
-
-
-class Runtime:
-    """What all entry points of a process share: the thread pool and the fast call path from Python."""
-
-    _shared: "ClassVar[Runtime | None]" = None
-    _lock: ClassVar[threading.Lock] = threading.Lock()
-
-    def __init__(self, objects: tuple[bytes, ...]) -> None:
-        library = Library(objects, (*POOL_FUNCTIONS, "fastcall", "exclusively", "epoch"))
-        self.fastcall = library["fastcall"], library["exclusively"]
-        self.epoch = library["epoch"]
-        self.pool = Pool(library)
-
-    @classmethod
-    def of_process(cls, objects: Callable[[], tuple[bytes, ...]]) -> "Runtime":
-        """The instance of this process; `objects` returns its object files if it must be created."""
-        with cls._lock:
-            if cls._shared is None:
-                cls._shared = cls(objects())
-            return cls._shared
 
 
 def rows_present(batch: PartialBatch) -> np.ndarray:
@@ -254,14 +234,13 @@ class Bound:
 
     def run_in_turn(self, *arrays: Any) -> Any:
         """The slow call path, in its turn: convert the arguments if possible, and raise otherwise."""
-        run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4, ctypes.c_int64)(self.runtime.pool.run_address)
         slots, arena = ctypes.addressof(self.slots), self.arena.ctypes.data
         try:
             kept = self.place(arrays)
             self.runtime.pool.grow(self.threads)
             # Count before the run, because signals are delivered as soon as the call returns.
             self._fast.block[7] += 1
-            run(self.runtime.pool.block, self.function, slots, arena, self.threads)
+            self.runtime.pool.run(self.function, slots, arena, self.threads)
         finally:
             self.expect_all_rows()
         del kept

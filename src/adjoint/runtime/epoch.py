@@ -25,8 +25,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from adjoint.errors import InvalidValueError, plural
-from adjoint.nativelib.float_mode import enter_mode
+from adjoint.nativelib.barrier import barrier_text
+from adjoint.nativelib.float_mode import enter_mode, float_mode_text
+from adjoint.nativelib.waiting import waiting_text
 from adjoint.runtime.bound import Bound, allowed, first_outside
+from adjoint.runtime.threads import RUN
 
 __all__ = ["EpochLoop", "epoch_text"]
 
@@ -40,6 +43,9 @@ _WORDS = (
 )  # fmt: skip
 
 _NUMBERS = {"threads", "done", "rows", "order.bytes", "loss.bytes", "tables.count", "schedules.count"}
+
+#: The type of `epoch`: the block, the first step, the end.
+_LOOP = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 #: Maximum number of bytes per row that are prefetched by software; the hardware prefetcher handles the rest.
 _FETCHED = 1024
@@ -71,6 +77,8 @@ entry:
   ; Set the mode once, so that the steps find it already set.
   %mode = {{enter}}
 {_loads("pool", "threads", "done", "order", "order.bytes", "order.slot", "loss", "history", "loss.bytes")}
+  %pool.run.at = getelementptr i8, ptr %pool, i64 {RUN}
+  %several = icmp ugt i64 %threads, 1
   br label %next
 next:
   %now = phi i64 [ %first, %entry ], [ %following, %keep ]
@@ -82,7 +90,16 @@ run:
   %order.now = getelementptr i8, ptr %order, i64 %order.offset
   store ptr %order.now, ptr %order.slot
   call void @schedule(ptr %block, i64 %now)
-  %status = call i32 @run(ptr %pool, ptr @epoch_step, ptr %block, ptr null, i64 %threads)
+  br i1 %several, label %together, label %alone
+alone:
+  %status1 = call i32 @epoch_step(ptr %block, ptr null, i64 0, i64 1, ptr null)
+  br label %ran
+together:
+  %pool.run = load ptr, ptr %pool.run.at
+  %status2 = call i32 %pool.run(ptr %pool, ptr @epoch_step, ptr %block, ptr null, i64 %threads)
+  br label %ran
+ran:
+  %status = phi i32 [ %status1, %alone ], [ %status2, %together ]
   %refused = icmp ne i32 %status, 0
   br i1 %refused, label %out, label %keep
 keep:
@@ -225,9 +242,10 @@ declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 
 
 def epoch_text(triple: str) -> str:
-    """LLVM text of ``i64 epoch(ptr block, i64 first, i64 end)``; it uses `pool_text` and `float_mode_text`."""
+    """LLVM text of ``i64 epoch(ptr block, i64 first, i64 end)``, a whole module."""
     enter, leave = enter_mode(triple, flush_subnormals=True)
-    return _TEXT.replace("{enter}", enter).replace("{leave}", leave)
+    own = _TEXT.replace("{enter}", enter).replace("{leave}", leave)
+    return float_mode_text(triple) + waiting_text(triple) + barrier_text(triple) + own
 
 
 class EpochLoop:
@@ -280,7 +298,7 @@ class EpochLoop:
             for name, v in schedules.items()
         )
         self._alive = (runtime, history, dict(schedules))
-        self._native = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(runtime.epoch)
+        self._native = _LOOP(runtime.library(epoch_text, "epoch")["epoch"])
         # In the order of _WORDS.
         words = [runtime.pool.block, step.threads, first, self._rows]
         for bound in (gather, step):

@@ -11,9 +11,10 @@ import numpy as np
 from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, listed, plural
 from adjoint.kernel.program import Argument, RangeCheck, Result
 from adjoint.runtime.arguments import accept, miscounted
-from adjoint.runtime.bound import Bound, Runtime, Signature, aligned_together
+from adjoint.runtime.bound import Bound, Signature, aligned_together
 from adjoint.runtime.invocation import Invocation
 from adjoint.runtime.partial_batch import PartialBatch
+from adjoint.runtime.process import Runtime
 from adjoint.runtime.report import WARM_UP_RUNS, Clocks, KernelInfo, KernelTime, Memory
 from adjoint.runtime.turn import Turn
 

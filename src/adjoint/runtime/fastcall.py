@@ -15,7 +15,7 @@ that converts the arguments or raises. A call takes its turn (`adjoint.runtime.t
 
 Kind of result: 0 none, 1 float32, 2 float64, 3 the result of calling `finish`. A brief step keeps the interpreter's
 lock, because releasing and reacquiring it would take as long as the step. A step on several threads uses the fallback
-as long as the pool has too few, for example in a process that has just forked.
+as long as the pool has too few, for example in a process that has just forked; one on a single thread needs no pool.
 """
 
 import ctypes
@@ -25,10 +25,11 @@ from typing import Any
 import numpy as np
 
 from adjoint.kernel.program import Argument
-from adjoint.runtime.threads import WORKERS
-from adjoint.runtime.turn import Turn
+from adjoint.nativelib.waiting import waiting_text
+from adjoint.runtime.threads import RUN, WORKERS
+from adjoint.runtime.turn import TURN_TEXT, Turn
 
-__all__ = ["FASTCALL_TEXT", "MAX_RANK", "FastCall"]
+__all__ = ["MAX_RANK", "FastCall", "fastcall_text"]
 
 #: Maximum number of axes of an array; others go through the fallback.
 MAX_RANK = 12
@@ -135,14 +136,23 @@ run:
   %brief.at = getelementptr i64, ptr %block, i64 16
   %brief = load i64, ptr %brief.at
   %is.brief = icmp ne i64 %brief, 0
-  br i1 %is.brief, label %at.once, label %gather
+  br i1 %is.brief, label %at.once, label %free.lock
 at.once:
   store atomic i32 1, ptr %turn monotonic, align 8
   %status1 = call i32 %step(ptr %slots, ptr %arena, i64 0, i64 1, ptr null)
   br label %ran
-gather:
+free.lock:
   %threads.at = getelementptr i64, ptr %block, i64 6
   %threads = load i64, ptr %threads.at
+  %several = icmp ugt i64 %threads, 1
+  br i1 %several, label %gather, label %alone
+alone:
+  store atomic i32 1, ptr %turn monotonic, align 8
+  %python1 = call ptr @PyEval_SaveThread()
+  %status3 = call i32 %step(ptr %slots, ptr %arena, i64 0, i64 1, ptr null)
+  call void @PyEval_RestoreThread(ptr %python1)
+  br label %ran
+gather:
   %pool.at = getelementptr i64, ptr %block, i64 8
   %pool = load ptr, ptr %pool.at
   %workers.at = getelementptr i8, ptr %pool, i64 {workers}
@@ -153,9 +163,11 @@ gather:
   br i1 %lacks, label %slow, label %freely
 freely:
   store atomic i32 1, ptr %turn monotonic, align 8
-  %python = call ptr @PyEval_SaveThread()
-  %status2 = call i32 @run(ptr %pool, ptr %step, ptr %slots, ptr %arena, i64 %threads)
-  call void @PyEval_RestoreThread(ptr %python)
+  %pool.run.at = getelementptr i8, ptr %pool, i64 {run}
+  %pool.run = load ptr, ptr %pool.run.at
+  %python2 = call ptr @PyEval_SaveThread()
+  %status2 = call i32 %pool.run(ptr %pool, ptr %step, ptr %slots, ptr %arena, i64 %threads)
+  call void @PyEval_RestoreThread(ptr %python2)
   br label %ran
 ran:
   %runs = load i64, ptr %runs.at
@@ -220,8 +232,11 @@ declare ptr @PyFloat_FromDouble(double)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 """
 
-#: LLVM text of ``fastcall`` and ``exclusively``; it uses `adjoint.runtime.turn.TURN_TEXT` and the pool's text.
-FASTCALL_TEXT = _TEXT.replace("{workers}", str(WORKERS))
+
+def fastcall_text(triple: str) -> str:
+    """LLVM text of ``fastcall`` and ``exclusively``, a whole module."""
+    return waiting_text(triple) + TURN_TEXT + _TEXT.replace("{workers}", str(WORKERS)).replace("{run}", str(RUN))
+
 
 _METH_FASTCALL = 0x80
 _C_CONTIGUOUS, _ALIGNED = 0x1, 0x100

@@ -12,9 +12,10 @@ import numpy as np
 
 from adjoint.errors import IndexRangeError
 from adjoint.kernel.program import arena_size, check_symbol, entry_symbol
-from adjoint.runtime.bound import Runtime, Signature, aligned, allowed, first_outside
+from adjoint.runtime.bound import Signature, aligned, allowed, first_outside
 from adjoint.runtime.fastcall import FastCall
 from adjoint.runtime.library import Library
+from adjoint.runtime.process import Runtime
 from adjoint.runtime.threads import check_threads
 from adjoint.runtime.turn import Turn
 
@@ -69,10 +70,8 @@ class Invocation:
             place = first_outside(check, array)
             if place is not None:
                 self._refuse(argument.name, allowed(check), array[place], place)
-        run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4, ctypes.c_int64)(self._runtime.pool.run_address)
-        self._runtime.pool.grow(self._threads)
         slots, arena = ctypes.addressof(self._table), self._arena.ctypes.data
-        run(self._runtime.pool.block, self._function, slots, arena, self._threads)
+        self._runtime.pool.run(self._function, slots, arena, self._threads)
 
     def _refuse(self, name: str, condition: str, given: object, place: tuple[int, ...]) -> NoReturn:
         where = f" at {place if len(place) > 1 else place[0]}" if place else ""

@@ -6,39 +6,42 @@ Layout of the shared block, with a separate cache line for each group to avoid f
 
       0  generation: number of the step           64  function, slots, arena, threads
     128  number of finished workers, and whether the caller sleeps
-    192  stop flag; 196 lock; 200 workers         256  number of sleeping workers
+    192  stop flag; 196 lock; 200 workers; 208 address of `run`
+    256  number of sleeping workers
     320  sync of the barrier (six lines), with the number of cores
 
 The lock is 0 if free, 1 while a step runs, and 2 if a thread may be sleeping until it is free.
 
-A forked process has none of the threads: its pool is empty until a step needs one.
+A forked process has none of the threads: its pool is empty until a step needs one. A process whose steps all run on one
+thread never compiles this code.
 """
 
 import atexit
 import ctypes
 import os
 import threading
+from collections.abc import Callable
 
 import numpy as np
 
 from adjoint.errors import InvalidValueError
 from adjoint.kernel.target import available_cores
-from adjoint.nativelib.float_mode import enter_mode
-from adjoint.nativelib.waiting import SYNC_BYTES, SYNC_CORES, patient
+from adjoint.nativelib.float_mode import enter_mode, float_mode_text
+from adjoint.nativelib.waiting import SYNC_BYTES, SYNC_CORES, patient, waiting_text
 from adjoint.runtime.library import Library
 
-__all__ = ["MAX_THREADS", "POOL_FUNCTIONS", "WORKERS", "Pool", "check_threads", "make_sync", "pool_text"]
+__all__ = ["MAX_THREADS", "RUN", "WORKERS", "Pool", "check_threads", "make_sync", "pool_text"]
 
 #: Maximum number of threads of a step: more than any machine has cores. Each is a system thread.
 MAX_THREADS = 1024
 
 #: Functions of `pool_text` that are called from outside.
-POOL_FUNCTIONS = ("run", "work", "hold", "let_go", "dismiss")
+_FUNCTIONS = ("run", "work", "hold", "let_go", "dismiss")
 
 _BLOCK_BYTES = 320 + SYNC_BYTES
 
-#: Offsets in the block: the barrier's sync block, the stop flag, the number of workers (i32).
-_SYNC, _STOP, WORKERS = 320, 192, 200
+#: Offsets in the block: the barrier's sync block, the stop flag, the number of workers (i32), the address of `run`.
+_SYNC, _STOP, WORKERS, RUN = 320, 192, 200, 208
 
 _TEXT = """
 ; The loop of a worker: wait for the next generation, run its share of the step, report completion.
@@ -150,15 +153,9 @@ define void @dismiss(ptr %block) {
   ret void
 }
 
-; Run one step on `threads` threads, including the caller.
+; Run one step on `threads` threads, at least two, including the caller.
 define i32 @run(ptr %block, ptr %function, ptr %slots, ptr %arena, i64 %threads) {
 entry:
-  %alone = icmp ult i64 %threads, 2
-  br i1 %alone, label %single, label %many
-single:
-  %status1 = call i32 %function(ptr %slots, ptr %arena, i64 0, i64 1, ptr null)
-  ret i32 %status1
-many:
   call void @hold(ptr %block)
   %workers.at = getelementptr i8, ptr %block, i64 200
   %workers = load i32, ptr %workers.at
@@ -227,8 +224,8 @@ _ASLEEP = 1 << 30
 
 
 def pool_text(triple: str) -> str:
-    """LLVM text of the pool's functions; it uses `waiting_text` and `float_mode_text`."""
-    text = _TEXT
+    """LLVM text of the pool's functions, a whole module."""
+    text = float_mode_text(triple) + waiting_text(triple) + _TEXT
     for key, value in (
         ("{enter}", enter_mode(triple, flush_subnormals=True)[0]),
         ("{spins}", _SPINS),
@@ -262,30 +259,50 @@ def check_threads(threads: object) -> int:
     return threads
 
 
+#: An entry point: slots, working memory, number of the thread, number of threads, sync block.
+_ENTRY = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
+)
+
+
+class _Functions:
+    """The loaded functions of `pool_text`."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        on_block = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        self.hold, self.let_go, self.dismiss = (on_block(library[n]) for n in ("hold", "let_go", "dismiss"))
+        self.work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library["work"])
+        self.run_address = library["run"]
+        self.run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4, ctypes.c_int64)(self.run_address)
+
+
 class Pool:
     """Worker threads for compiled steps.
 
     Parameters
     ----------
-    library : Library
-        Library that contains the functions of `pool_text`.
+    library : callable
+        Loads functions of `pool_text`, given this function and their names, when a step first runs on several threads.
+
+    Attributes
+    ----------
+    block : int
+        Address of the shared block, which never moves.
 
     Notes
     -----
     The steps of a process are serialized: a second Python thread that calls a step waits for its turn.
     """
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Callable[..., Library]) -> None:
         self._library = library
+        self._functions: _Functions | None = None
         self._memory = ctypes.create_string_buffer(_BLOCK_BYTES + 64)
         start = ctypes.addressof(self._memory)
         self.block = start + (-start) % 64
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
-        work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-        on_block = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-        self._work = work(self._library["work"])
-        self._hold, self._let_go, self._dismiss = (on_block(library[n]) for n in ("hold", "let_go", "dismiss"))
         atexit.register(self.stop)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
@@ -296,26 +313,36 @@ class Pool:
         self._threads = []
         ctypes.memset(self.block, 0, _BLOCK_BYTES)
 
-    @property
-    def run_address(self) -> int:
-        """Address of ``i32 run(block, function, slots, arena, threads)``."""
-        return self._library["run"]
+    def load(self) -> "_Functions":
+        """Compile and load what steps on several threads need, unless that has been done."""
+        if self._functions is None:
+            self._functions = _Functions(self._library(pool_text, *_FUNCTIONS))
+        return self._functions
+
+    def run(self, function: int, slots: int, arena: int, threads: int) -> None:
+        """Run a step, given the addresses of its entry point, slots and working memory."""
+        if threads == 1:
+            _ENTRY(function)(slots, arena, 0, 1, None)
+        else:
+            self.grow(threads)
+            self.load().run(self.block, function, slots, arena, threads)
 
     def grow(self, threads: int) -> None:
         """Ensure that steps on that many threads can run."""
         if len(self._threads) >= threads - 1:
             return
+        functions = self.load()
         with self._lock:
             if len(self._threads) >= threads - 1:
                 return
             # Another Python thread may be in a step, which relies on the workers that it started with.
-            self._hold(self.block)
+            functions.hold(self.block)
             try:
-                self._restart(threads - 1)
+                self._restart(functions, threads - 1)
             finally:
-                self._let_go(self.block)
+                functions.let_go(self.block)
 
-    def _restart(self, workers: int) -> None:
+    def _restart(self, functions: "_Functions", workers: int) -> None:
         """Recreate the pool with more workers, which start at generation 0."""
         self._halt()
         made = []
@@ -324,9 +351,10 @@ class Pool:
         # Workers read both when they start.
         ctypes.c_int32.from_address(self.block + _SYNC + SYNC_CORES).value = available_cores()
         ctypes.c_int32.from_address(self.block + WORKERS).value = workers
+        ctypes.c_int64.from_address(self.block + RUN).value = functions.run_address
         for number in range(1, workers + 1):
             thread = threading.Thread(
-                target=self._work, args=(self.block, number), name=f"adjoint-{number}", daemon=True
+                target=functions.work, args=(self.block, number), name=f"adjoint-{number}", daemon=True
             )
             thread.start()
             made.append(thread)
@@ -338,9 +366,9 @@ class Pool:
             self._halt()
 
     def _halt(self) -> None:
-        if not self._threads:
+        if not self._threads or self._functions is None:
             return
-        self._dismiss(self.block)
+        self._functions.dismiss(self.block)
         for thread in self._threads:
             thread.join(timeout=5)
         self._threads = []
