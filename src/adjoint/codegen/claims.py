@@ -118,14 +118,16 @@ none:
         return lines
 
     def run(self, k: int, units: int, function: str, args: str) -> list[str]:
-        """LLVM instructions that run the kernel at position `k`, given its arguments, each followed by a comma."""
+        """LLVM instructions that run the kernel at position `k`, given its arguments, each followed by a comma.
+
+        One call serves a single thread, which runs all units, and several, which return to it until none are left.
+        """
         return [
-            f"  br i1 %many, label %shares{k}, label %whole{k}",
-            f"whole{k}:",
-            f"  call void @{function}({args}i64 0, i64 {units})",
-            f"  br label %claimed{k}",
-            f"shares{k}:",
             f"  %counters{k} = getelementptr i8, ptr %own.first, i64 {self.offsets[k]}",
+            f"  br label %begin{k}",
+            f"begin{k}:",
+            f"  br i1 %many, label %shares{k}, label %run{k}",
+            f"shares{k}:",
             "  store i64 0, ptr %turns",
             f"  br label %look{k}",
             f"look{k}:",
@@ -136,7 +138,9 @@ none:
             f"  %found{k} = icmp ult i64 %start{k}, %stop{k}",
             f"  br i1 %found{k}, label %run{k}, label %claimed{k}",
             f"run{k}:",
-            f"  call void @{function}({args}i64 %start{k}, i64 %stop{k})",
-            f"  br label %look{k}",
+            f"  %low{k} = phi i64 [ 0, %begin{k} ], [ %start{k}, %look{k} ]",
+            f"  %high{k} = phi i64 [ {units}, %begin{k} ], [ %stop{k}, %look{k} ]",
+            f"  call void @{function}({args}i64 %low{k}, i64 %high{k})",
+            f"  br i1 %many, label %look{k}, label %claimed{k}",
             f"claimed{k}:",
         ]
