@@ -208,11 +208,13 @@ def _entry(
     # The program depends on the number of threads only if there is a memory budget.
     budget = (options.memory_budget, threads) if options.memory_budget is not None else None
 
+    written = str(function)
+
     def key_now() -> str:
         # Tuned code is never mistaken for untuned code, not even before there is a file of measurements.
         # A longer bound measures what a shorter one has left.
         tuned = f"tuned {tuning.seconds} {tuning.digest()}" if tuning is not None else ""
-        return _key("entry", str(function), target.key, budget, flush, options.jitter, tuned)
+        return _key("entry", written, target.key, budget, flush, options.jitter, tuned)
 
     def program_now(tuning: Tuning | None) -> Program:
         return lower_function(function, target, options.memory_budget, tuning, threads)

@@ -179,7 +179,7 @@ def _step(
     ]
     addresses = _Addresses(program)
     pointers: dict[Buffer, str] = {buffer: f"@literal{number}" for number, buffer in enumerate(program.literals)}
-    regional = dict.fromkeys(b for r in program.regions for b in (*r.held(), r.test) if b is not None)
+    regional = dict.fromkeys(buffer for region in program.regions for buffer in region.held())
     for number, buffer in enumerate(b for b in regional if b in addresses):
         pointers[buffer] = f"%regional{number}"
         lines.extend(addresses.of(buffer, pointers[buffer]))
@@ -206,7 +206,7 @@ def _step(
             lines.append(f"  {pointers[buffer]} = getelementptr i8, ptr %own, i64 {offset}")
         near = dict(pointers)
         for number, buffer in enumerate(b for b in parameters(kernel) if b not in pointers):
-            near[buffer] = f"%at{position}.{number}"
+            near[buffer] = f"%argument{position}.{number}"
             lines.extend(addresses.of(buffer, near[buffer]))
         call = _call(position, kernel, claims, function_of[kernel], near)
         if profile:

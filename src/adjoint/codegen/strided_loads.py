@@ -30,22 +30,23 @@ _MIN_RUN = 4
 
 def lane_offsets(index: Index, var: Var, width: int) -> list[int]:
     """The offset that each lane adds to an index; empty if it depends on anything else."""
-
-    def value(of: Index, lane: int) -> int | None:
-        total = of.constant
-        for atom, c in of.terms:
-            if atom is var:
-                total += c * lane
-                continue
-            inner = value(atom.of, lane) if isinstance(atom, Quotient | Remainder) else None
-            if inner is None:
-                return None
-            total += c * (inner // atom.by if isinstance(atom, Quotient) else inner % atom.by)  # type: ignore[union-attr]
-        return total
-
     lane_part = Index(0, index.terms - without_lane(index, var).terms)
-    found = [value(lane_part, lane) for lane in range(width)]
+    found = [_value(lane_part, var, lane) for lane in range(width)]
     return [] if any(v is None for v in found) else [v for v in found if v is not None]
+
+
+def _value(of: Index, var: Var, lane: int) -> int | None:
+    """An index that depends on nothing but the lane."""
+    total = of.constant
+    for atom, c in of.terms:
+        if atom is var:
+            total += c * lane
+            continue
+        inner = _value(atom.of, var, lane) if isinstance(atom, Quotient | Remainder) else None
+        if inner is None:
+            return None
+        total += c * (inner // atom.by if isinstance(atom, Quotient) else inner % atom.by)  # type: ignore[union-attr]
+    return total
 
 
 def without_lane(index: Index, var: Var) -> Index:

@@ -62,28 +62,27 @@ Places = Mapping[Store, Place]
 def places(kernel: Kernel) -> Places:
     """The place of every store of a kernel."""
     found: dict[Store, Place] = {}
-
-    def visit(body: Sequence[Stmt], place: Place) -> None:
-        for statement in body:
-            if isinstance(statement, Store):
-                exprs = [e for e in postorder(roots_of(statement)) if isinstance(e, Load | Across)]
-                read = [e.buffer for e in exprs]
-                private = Counter(b for b in (*read, *(b for b, _, _ in statement.targets)) if b.space in PRIVATE)
-                loads = tuple(e for e in exprs if isinstance(e, Load))
-                found[statement] = Place(place.loops, place.facts, loads, private, frozenset(read))
-            elif isinstance(statement, For):
-                visit(statement.body, replace(place, loops=place.loops | {statement.var}))
-            elif isinstance(statement, When):
-                low, high = statement.low, statement.high - 1
-                visit(statement.then, _given(place, statement.index, low, high))
-                # If the index cannot be too small, it is too large in `other`.
-                more = statement.index.low >= low
-                visit(
-                    statement.other, _given(place, statement.index, high + 1, statement.index.high) if more else place
-                )
-
-    visit(kernel.body, Place(frozenset((kernel.unit,)), {}))
+    _add_places(found, kernel.body, Place(frozenset((kernel.unit,)), {}))
     return found
+
+
+def _add_places(found: dict[Store, Place], body: Sequence[Stmt], place: Place) -> None:
+    """Add those of the stores in a body, whose own place is given."""
+    for statement in body:
+        if isinstance(statement, Store):
+            exprs = [e for e in postorder(roots_of(statement)) if isinstance(e, Load | Across)]
+            read = [e.buffer for e in exprs]
+            private = Counter(b for b in (*read, *(b for b, _, _ in statement.targets)) if b.space in PRIVATE)
+            loads = tuple(e for e in exprs if isinstance(e, Load))
+            found[statement] = Place(place.loops, place.facts, loads, private, frozenset(read))
+        elif isinstance(statement, For):
+            _add_places(found, statement.body, replace(place, loops=place.loops | {statement.var}))
+        elif isinstance(statement, When):
+            index, low, high = statement.index, statement.low, statement.high - 1
+            _add_places(found, statement.then, _given(place, index, low, high))
+            # If the index cannot be too small, it is too large in `other`.
+            otherwise = _given(place, index, high + 1, index.high) if index.low >= low else place
+            _add_places(found, statement.other, otherwise)
 
 
 def _given(place: Place, index: Index, low: int, high: int) -> Place:
