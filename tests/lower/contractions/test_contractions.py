@@ -144,7 +144,9 @@ def test_an_epilogue_sees_sums_that_waited():
 @pytest.mark.parametrize(("m", "k", "n"), SHAPES[1:])
 def test_tiles_fit_the_registers(target, m, k, n):
     plan = plan_gemm(target, contraction_of(product(m, k, n)))
-    assert plan.tile.rows * plan.tile.vectors + plan.tile.vectors <= target.vector_registers
+    # What a single row multiplies needs no registers.
+    loaded = plan.tile.vectors if plan.tile.rows > 1 else 0
+    assert plan.tile.rows * plan.tile.vectors + loaded < target.vector_registers
     assert plan.lanes <= target.lanes(np.dtype(np.float32))
     assert plan.tile.rows <= m
 

@@ -67,6 +67,17 @@ def test_tiles_of_a_large_result_with_few_products_are_wide(kind):
     assert many.tile.rows >= few.tile.rows
 
 
+@pytest.mark.parametrize(
+    ("kind", "rows", "columns", "vectors"),
+    [("avx512", 1, 240, 15), ("avx512", 1, 120, 8), ("avx512", 3, 110, 7), ("avx2", 1, 90, 12)],
+)
+def test_a_tile_of_few_rows_has_all_columns_that_fit_the_registers(kind, rows, columns, vectors):
+    """The right operand then streams from its first element to its last, which the hardware prefetcher follows."""
+    tile = plain(rows, 5000, columns)(kind).plan.tile
+    assert (tile.rows, tile.vectors) == (rows, vectors)
+    assert plain(rows, 5000, 8 * columns)(kind).plan.tile.vectors <= 6
+
+
 def test_a_transposed_operand_is_packed_where_lines_from_afar_are_waited_for():
     near, mesh = (plain(424, 2864, 164, transpose_a=True)(kind).plan for kind in ("avx512", "avx512 on a mesh"))
     assert near.form.left == "in place"

@@ -8,6 +8,7 @@ While a tile is computed, a few lines at a time, it prefetches
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import ceil, prod
 
 from adjoint import costs
@@ -117,6 +118,8 @@ class GemmPrefetch:
             Number of consecutive units that share a row block, or a slab of panels if tiles go down the columns.
         """
         c, here = self.plan.contraction, as_index(unit)
+        if (rolling := self._rolling(size, origin(here))) is not None:
+            return rolling
         then, later = ((here + 1) % unit.extent, (here // inside + 1) * inside % unit.extent)
         operand = self._next_operand(size, origin(later)) if inside < unit.extent else None
         regions = [
@@ -125,6 +128,29 @@ class GemmPrefetch:
             operand and operand.share(here % inside, inside),
         ]
         return slots_of(regions, c, c.k[0].extent if c.k else 0)
+
+    def _rolling(self, size: tuple[int, int], origin: TileOrigin) -> PrefetchSlots | None:
+        """The rows of the right operand some steps of k ahead, where one tile has all rows of the result.
+
+        Such a tile reads each element once and waits for it: the hardware prefetcher follows long rows, but not parts
+        of them that are far apart.
+        """
+        c, plan, (_, column, at) = self.plan.contraction, self.plan, origin
+        if len(c.k) != 1 or plan.tile.stack > 1 or c.rows > plan.tile.rows or c.columns <= size[1]:
+            return None
+        (k,), ahead = c.k, costs.ROWS_AHEAD
+        start = {**{v: as_index(0) for v in c.axes}, **at, c.n: column, k: as_index(0)}
+        row, pitch = self._region(c.right, {c.n: size[1]}, start), c.right.index.coefficient(k)
+        if row is None or row.runs or not pitch or k.extent <= 2 * ahead:
+            return None
+        # Rows that do not begin with a line reach into one more.
+        lines = row.lines + (pitch * c.right.dtype.itemsize % row.line_bytes > 0)
+
+        def ahead_of(step: Index) -> tuple[Stmt, ...]:
+            later = replace(row, start=row.start + (step + ahead) * pitch)
+            return tuple(later.prefetch(as_index(n)) for n in range(lines))
+
+        return PrefetchSlots(k.extent - ahead, ahead_of)
 
     def packed(
         self,
