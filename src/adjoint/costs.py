@@ -332,8 +332,9 @@ def transpose_cycles(lanes: int, stride: int = 1) -> float:
 PANEL_TRANSPOSE_CYCLES = 0.3
 #: Cycles per element that is loaded by itself and inserted in a vector (Zen 5).
 GATHER_CYCLES = 1.5
-#: Cycles per element that is taken from a vector and stored by itself: near others, or to a line of its own (Zen 5).
-STORE_CYCLES, FAR_STORE_CYCLES = 1.0, 4.0
+#: Cycles per element that is taken from a vector and stored by itself: near others, or to a line of its own (Zen 4: 1.0
+#: to 1.3 for results of 6 KB to 2 MB; Zen 5: up to 4.0).
+STORE_CYCLES, FAR_STORE_CYCLES = 1.0, 2.0
 
 # Operands of 16 bits
 
