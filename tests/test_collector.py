@@ -69,11 +69,16 @@ def test_a_forked_process_collects():
 
 OLD = """
 import gc
+import sys
 from contextlib import nullcontext
 from adjoint.collector import collector_paused, creating_definitions
 
 def is_old(value):
     return any(each is value for each in gc.get_objects(generation=2))
+
+def imported(modules):
+    sys.modules.update({f"module_{number}": None for number in range(modules)})
+
 """
 
 
@@ -82,11 +87,15 @@ def passes(code):
     return not subprocess.run([sys.executable, "-c", OLD + code], timeout=60, check=False).returncode
 
 
-@pytest.mark.parametrize(("outside", "old"), [("nullcontext", True), ("collector_paused", False)])
-def test_definitions_are_old_at_once_unless_an_outer_pause_has_objects_of_its_own(outside, old):
+@pytest.mark.parametrize(
+    ("outside", "modules", "old"),
+    [("nullcontext", 60, True), ("nullcontext", 1, False), ("collector_paused", 60, False)],
+)
+def test_many_definitions_are_old_at_once_unless_an_outer_pause_has_objects_of_its_own(outside, modules, old):
     assert passes(
         f"with {outside}(), creating_definitions():\n"
         "    definition = [object]\n"
+        f"    imported({modules})\n"
         "    assert not gc.isenabled()\n"
         f"assert is_old(definition) is {old}\n"
         "assert gc.isenabled()"
@@ -96,6 +105,6 @@ def test_definitions_are_old_at_once_unless_an_outer_pause_has_objects_of_its_ow
 def test_frozen_objects_stay_frozen():
     assert passes(
         "frozen = [object]; gc.freeze()\n"
-        "with creating_definitions(): pass\n"
+        "with creating_definitions(): imported(60)\n"
         "assert gc.get_freeze_count() > 0 and not is_old(frozen)"
     )
