@@ -65,9 +65,14 @@ def test_an_operand_is_prefetched_once_not_by_every_tile(m, k, n):
     assert 0.9 < lines / (k * n * 4 / AVX512.line_bytes) < 2
 
 
-@pytest.mark.parametrize(("m", "k", "n", "most"), [(1, 1469, 773, 1.3), (1, 700, 2100, 1.3), (1, 3000, 200, 0)])
+@pytest.mark.parametrize(
+    ("m", "k", "n", "most"), [(1, 1469, 773, 1.3), (1, 700, 2100, 1.3), (1, 3000, 200, 0), (2, 1024, 1024, 0)]
+)
 def test_parts_of_rows_that_a_tile_reads_once_are_prefetched_some_rows_ahead(m, k, n, most):
-    """Not whole rows, which the hardware prefetcher follows. A part that does not begin with a line has one more."""
+    """Not whole rows, which the hardware prefetcher follows, nor rows that would evict each other.
+
+    A part that does not begin with a line has one line more.
+    """
     (kernel,) = lower_function(product(m, k, n), AVX512).kernels
     lines = kernel.unit.extent * lines_of("b", kernel.body, {kernel.unit: as_index(0)})
     assert 0.9 * min(most, 1) <= lines / (k * n * 4 / AVX512.line_bytes) <= most

@@ -9,7 +9,7 @@ While a tile is computed, a few lines at a time, it prefetches
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import ceil, prod
+from math import ceil, gcd, prod
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
@@ -133,7 +133,8 @@ class GemmPrefetch:
         """The rows of the right operand some steps of k ahead, where one tile has all rows of the result.
 
         Such a tile reads each element once and waits for it: the hardware prefetcher follows long rows, but not parts
-        of them that are far apart.
+        of them that are far apart. Rows whose distance maps them to few sets of the first-level cache would evict each
+        other before they are read.
         """
         c, plan, (_, column, at) = self.plan.contraction, self.plan, origin
         if len(c.k) != 1 or plan.tile.stack > 1 or c.rows > plan.tile.rows or c.columns <= size[1]:
@@ -143,8 +144,12 @@ class GemmPrefetch:
         row, pitch = self._region(c.right, {c.n: size[1]}, start), c.right.index.coefficient(k)
         if row is None or row.runs or not pitch or k.extent <= 2 * ahead:
             return None
+        target, apart = self.context.target, abs(pitch) * c.right.dtype.itemsize
+        sets = costs.alias_stride(target)
+        if 2 * ahead > target.l1.ways * sets // gcd(apart, sets):
+            return None
         # Rows that do not begin with a line reach into one more.
-        lines = row.lines + (pitch * c.right.dtype.itemsize % row.line_bytes > 0)
+        lines = row.lines + (apart % row.line_bytes > 0)
 
         def ahead_of(step: Index) -> tuple[Stmt, ...]:
             later = replace(row, start=row.start + (step + ahead) * pitch)
