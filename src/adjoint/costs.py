@@ -382,7 +382,8 @@ def spill_cycles(target: Target, nbytes: int) -> float:
 
 # GEMM
 
-#: Most rows, vectors and stacked tiles of a register tile; beyond, nothing fits the registers of any target.
+#: Most rows, vectors and stacked tiles of a register tile; beyond, nothing fits the registers of any target, except a
+#: tile of few rows that has all columns.
 MAX_ROWS, MAX_VECTORS, MAX_STACK = 16, 6, 4
 #: Cycles to start and end a tile; and those of a step of k, for counters and pointers, that its multiply-adds do not
 #: hide: they weigh more for small tiles (Zen 4).

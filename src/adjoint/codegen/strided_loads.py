@@ -31,18 +31,18 @@ _MIN_RUN = 4
 def lane_offsets(index: Index, var: Var, width: int) -> list[int]:
     """The offset that each lane adds to an index; empty if it depends on anything else."""
     lane_part = Index(0, index.terms - without_lane(index, var).terms)
-    found = [_value(lane_part, var, lane) for lane in range(width)]
+    found = [_at_lane(lane_part, var, lane) for lane in range(width)]
     return [] if any(v is None for v in found) else [v for v in found if v is not None]
 
 
-def _value(of: Index, var: Var, lane: int) -> int | None:
-    """An index that depends on nothing but the lane."""
+def _at_lane(of: Index, var: Var, lane: int) -> int | None:
+    """The value of an index at a lane; None if it depends on anything else."""
     total = of.constant
     for atom, c in of.terms:
         if atom is var:
             total += c * lane
             continue
-        inner = _value(atom.of, var, lane) if isinstance(atom, Quotient | Remainder) else None
+        inner = _at_lane(atom.of, var, lane) if isinstance(atom, Quotient | Remainder) else None
         if inner is None:
             return None
         total += c * (inner // atom.by if isinstance(atom, Quotient) else inner % atom.by)  # type: ignore[union-attr]

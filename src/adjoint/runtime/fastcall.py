@@ -149,7 +149,7 @@ free.lock:
 alone:
   store atomic i32 1, ptr %turn monotonic, align 8
   %python1 = call ptr @PyEval_SaveThread()
-  %status3 = call i32 %step(ptr %slots, ptr %arena, i64 0, i64 1, ptr null)
+  %status2 = call i32 %step(ptr %slots, ptr %arena, i64 0, i64 1, ptr null)
   call void @PyEval_RestoreThread(ptr %python1)
   br label %ran
 gather:
@@ -166,7 +166,7 @@ freely:
   %pool.run.at = getelementptr i8, ptr %pool, i64 {run}
   %pool.run = load ptr, ptr %pool.run.at
   %python2 = call ptr @PyEval_SaveThread()
-  %status2 = call i32 %pool.run(ptr %pool, ptr %step, ptr %slots, ptr %arena, i64 %threads)
+  %status3 = call i32 %pool.run(ptr %pool, ptr %step, ptr %slots, ptr %arena, i64 %threads)
   call void @PyEval_RestoreThread(ptr %python2)
   br label %ran
 ran:

@@ -4,7 +4,8 @@ While a tile is computed, a few lines at a time, it prefetches
 
 - what the epilogue of the next tile reads and writes, such as the parameters that a weight gradient updates;
 - its share of the operands that later tiles read first: the next row block of the left one, the next panel of the right
-  one, which is a block of k of it where that is packed, or the next image.
+  one, which is a block of k of it where that is packed, or the next image;
+- if there is none of these, the rows of the right operand that it reads itself some steps later.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -118,8 +119,6 @@ class GemmPrefetch:
             Number of consecutive units that share a row block, or a slab of panels if tiles go down the columns.
         """
         c, here = self.plan.contraction, as_index(unit)
-        if (rolling := self._rolling(size, origin(here))) is not None:
-            return rolling
         then, later = ((here + 1) % unit.extent, (here // inside + 1) * inside % unit.extent)
         operand = self._next_operand(size, origin(later)) if inside < unit.extent else None
         regions = [
@@ -127,9 +126,9 @@ class GemmPrefetch:
             self._next_image(unit),
             operand and operand.share(here % inside, inside),
         ]
-        return slots_of(regions, c, c.k[0].extent if c.k else 0)
+        return slots_of(regions, c, c.k[0].extent if c.k else 0) or self._rows_ahead(size, origin(here))
 
-    def _rolling(self, size: tuple[int, int], origin: TileOrigin) -> PrefetchSlots | None:
+    def _rows_ahead(self, size: tuple[int, int], origin: TileOrigin) -> PrefetchSlots | None:
         """The rows of the right operand some steps of k ahead, where one tile has all rows of the result.
 
         Such a tile reads each element once and waits for it: the hardware prefetcher follows long rows, but not parts
@@ -151,11 +150,11 @@ class GemmPrefetch:
         # Rows that do not begin with a line reach into one more.
         lines = row.lines + (apart % row.line_bytes > 0)
 
-        def ahead_of(step: Index) -> tuple[Stmt, ...]:
+        def lines_ahead(step: Index) -> tuple[Stmt, ...]:
             later = replace(row, start=row.start + (step + ahead) * pitch)
             return tuple(later.prefetch(as_index(n)) for n in range(lines))
 
-        return PrefetchSlots(k.extent - ahead, ahead_of)
+        return PrefetchSlots(k.extent - ahead, lines_ahead)
 
     def packed(
         self,
