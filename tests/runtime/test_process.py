@@ -23,14 +23,19 @@ define i32 @step(ptr %slots, ptr %arena, i64 %thread, i64 %threads, ptr %sync) {
 """
 
 
-def test_only_steps_on_several_threads_need_the_pool():
+def recorded():
+    """A runtime, and the names of the parts that it has compiled so far."""
     parts = []
 
     def compiled(make_text):
         parts.append(make_text.__name__)
         return compile_native((make_text(host().triple),), host())
 
-    runtime = Runtime(compiled)
+    return Runtime(compiled), parts
+
+
+def test_only_steps_on_several_threads_need_the_pool():
+    runtime, parts = recorded()
     step = Library(compile_native((STEP,), host()), ("step",))
     arena = np.zeros(4, np.int64)
     runtime.pool.grow(1)
@@ -46,13 +51,7 @@ def test_only_steps_on_several_threads_need_the_pool():
 
 
 def test_a_part_is_compiled_once():
-    parts = []
-
-    def compiled(make_text):
-        parts.append(make_text.__name__)
-        return compile_native((make_text(host().triple),), host())
-
-    runtime = Runtime(compiled)
+    runtime, parts = recorded()
 
     def answer_text(_triple):
         return "define i32 @answer() {\n  ret i32 42\n}\n"
