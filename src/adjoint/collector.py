@@ -2,7 +2,7 @@
 
 Compilation creates a million small objects that live until its end. Each collection walks all of them and frees next to
 nothing: without a pause, collections take an eighth of the time to compile a residual network. Definitions live as long
-as the process: without a pause, collections take a seventh of the time to import them, and once more when it ends.
+as the process, and collections would take a seventh of the time to import them.
 """
 
 import gc

@@ -333,7 +333,7 @@ PANEL_TRANSPOSE_CYCLES = 0.3
 #: Cycles per element that is loaded by itself and inserted in a vector (Zen 5).
 GATHER_CYCLES = 1.5
 #: Cycles per element that is taken from a vector and stored by itself: near others, or to a line of its own (Zen 4: 1.0
-#: to 1.3 for results of 6 KB to 2 MB; Zen 5: up to 4.0).
+#: to 1.3 for results of 6 KB to 2 MB; Zen 5: 4.0 to lines of their own; the second number lies between).
 STORE_CYCLES, FAR_STORE_CYCLES = 1.0, 2.0
 
 # Operands of 16 bits

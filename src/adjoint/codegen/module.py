@@ -219,8 +219,8 @@ def _step(
 class _Addresses:
     """Instructions that compute the addresses of buffers in slots and in the arena.
 
-    Each call of a kernel computes those of its arguments anew. If the function computed them all at its start, they
-    would stay live in hundreds of registers, and spilling these took LLVM a tenth of the time for a residual network.
+    Each call of a kernel computes those of its arguments anew. If the function computed them all at its start, hundreds
+    of values would be live throughout, and LLVM would spend its time on spilling them.
     """
 
     def __init__(self, program: Program) -> None:

@@ -269,11 +269,11 @@ class CostModel:
         # All columns of few rows, so that the right operand streams from its first element to its last. The vectors of
         # a single row need no registers, because each of them is used once.
         registers = columns + 2 if self.rows == 1 else (self.rows + 1) * columns
-        if self.stream_rows and columns > widest and registers <= available:
+        if self.streams_rows and columns > widest and registers <= available:
             yield Tile(self.rows, columns)
 
     @property
-    def stream_rows(self) -> bool:
+    def streams_rows(self) -> bool:
         """Whether the right operand of a plain product is read in place, row by row."""
         return self.blocked and self.shuffles == 0 and not (self.packed or self.updates or self.blocks)
 
