@@ -5,12 +5,13 @@ The function runs the units ``low <= unit < high``. That of a kernel whose units
 instructions, unrolled and interleaved loops straight-line code, and other loops counted loops.
 """
 
-from dataclasses import replace
+from collections.abc import Iterator
 from itertools import product
+from typing import NamedTuple
 
-from adjoint.codegen.anchors import Anchors, reads_only
 from adjoint.codegen.lane_sums import LaneSums, emit_lane_sums, match_lane_sums
 from adjoint.codegen.scalars import INSTRUCTIONS, cast
+from adjoint.codegen.strength_reduction import Nest, Terms, reads_only
 from adjoint.codegen.strided_loads import lane_offsets, without_lane
 from adjoint.codegen.transpose import Transpose, emit_transpose, load_row, match_transpose, resized
 from adjoint.codegen.types import mangled, memory_type, value_type, vector
@@ -35,6 +36,17 @@ def emit_kernel(
     # Gradual underflow makes the instruction ten times slower, also where the result is 0, as for masked exponentials.
     scales = target.has_scaleb and flush_subnormals
     return _KernelEmitter(kernel, Writer(declarations), target.masks_loads, scales).function(name)
+
+
+class _Induction(NamedTuple):
+    """An induction variable of a loop: names of its value and of the following one, and what both are."""
+
+    name: str
+    following: str
+    type: str
+    start: str
+    step: str
+    pointer: tuple[Buffer, Terms] | None = None
 
 
 class _KernelEmitter(ValueEmitter):
@@ -68,7 +80,8 @@ class _KernelEmitter(ValueEmitter):
             *self.w.lines,
             "  br label %latch",
             "latch:",
-            "  %unit.next = add nuw nsw i64 %unit, 1",
+            "  %unit.plus = add nuw nsw i64 %unit, 1",
+            f"  %unit.next = {self.w.opaque('i64', '%unit.plus')}",
             "  %more = icmp slt i64 %unit.next, %high",
             "  br i1 %more, label %units, label %done",
             "done:",
@@ -79,12 +92,12 @@ class _KernelEmitter(ValueEmitter):
 
     def share(self, name: str, params: list[str], until: Index) -> list[str]:
         """The function that runs a thread's share of the units that there are: `share_of` with fewer units."""
-        with self.w.scope():
-            count = self.index(until)
-            for function, limit in (("smin", self.kernel.unit.extent), ("smax", 0)):
-                text = self.w.call_text(f"llvm.{function}.i64", "i64", ["i64", "i64"], [count, str(limit)])
-                count = self.w.pure(text)
-        lines, self.w.lines = self.w.lines, []
+        around, self.w = self.w, Writer(self.w.declarations)
+        count = self.index(until)
+        for function, limit in (("smin", self.kernel.unit.extent), ("smax", 0)):
+            text = self.w.call_text(f"llvm.{function}.i64", "i64", ["i64", "i64"], [count, str(limit)])
+            count = self.w.pure(text)
+        lines, self.w, self.values = self.w.lines, around, {}
         pointers = [f"ptr %b{n}" for n in range(len(params))]
         return [
             f"define hidden void @{name}({', '.join([*params, 'i64 %thread', 'i64 %threads'])}) #0 {{",
@@ -198,58 +211,66 @@ class _KernelEmitter(ValueEmitter):
         self.w.store(self.pointer(result), f"store {vector(type_, count)} {made}, ptr {where}, align {dtype.itemsize}")
 
     def loop(self, loop: For) -> None:
-        if loop.var.extent == 1 and loop.until is None and self.anchors.inside:
+        if loop.var.extent == 1 and loop.until is None and self.nest.inside:
             self.apart(loop)
             return
+        end, around = self.end(loop), self.nest
+        if not around.inside and reads_only(loop):
+            self.nest = Nest.around(loop)
+        with self.w.scope(loop=True):
+            self.counted(loop, end)
+        self.nest = around
+
+    def counted(self, loop: For, end: str) -> None:
+        """A loop whose counter ends at `end`, in a scope of its own."""
         before, head, latch, after = (self.w.label(h) for h in ("before", "head", "latch", "after"))
-        i, following, more = self.w.name(), self.w.name(), self.w.name()
-        self.env[loop.var] = i
-        end = self.end(loop)
         if loop.until is None:
             self.w.line(f"  br label %{before}")
         else:
             some = self.w.pure(f"icmp sgt i64 {end}, 0")
             self.w.line(f"  br i1 {some}, label %{before}, label %{after}")
         self.w.line(f"{before}:")
-        with self.w.scope():
-            anchors = self.anchors_of(loop)
-            self.w.line(f"  br label %{head}")
-            self.w.line(f"{head}:")
-            self.w.line(f"  {i} = phi i64 [ 0, %{before} ], [ {following}, %{latch} ]")
-            around, self.anchors = self.anchors, anchors
-            for inner in loop.body:
-                self.statement(inner)
-            self.anchors = around
+        inductions = list(self.inductions(loop))
+        self.nest = self.nest.body(loop)
+        self.w.line(f"  br label %{head}")
+        self.w.line(f"{head}:")
+        for it in inductions:
+            self.w.line(f"  {it.name} = phi {it.type} [ {it.start}, %{before} ], [ {it.following}, %{latch} ]")
+        self.env[loop.var] = inductions[0].name
+        self.nest.pointers.update((it.pointer, it.name) for it in inductions if it.pointer)
+        for inner in loop.body:
+            self.statement(inner)
         self.w.line(f"  br label %{latch}")
         self.w.line(f"{latch}:")
-        self.w.line(f"  {following} = add nuw nsw i64 {i}, 1")
-        self.w.line(f"  {more} = icmp ult i64 {following}, {end}")
+        for it in inductions:
+            self.w.line(f"  {it.following} = {self.w.opaque(it.type, self.w.pure(it.step))}")
+        more = self.w.pure(f"icmp ult i64 {inductions[0].following}, {end}")
         self.w.line(f"  br i1 {more}, label %{head}, label %{after}")
         self.w.line(f"{after}:")
 
+    def inductions(self, loop: For) -> Iterator["_Induction"]:
+        """The variables of a loop: its counter, and the pointers that it advances (`strength_reduction`)."""
+        name = self.w.name()
+        yield _Induction(name, self.w.name(), "i64", "0", f"add nuw nsw i64 {name}, 1")
+        for buffer, terms, stride in self.nest.advanced(loop) if self.nest.inside else ():
+            start = self.address(buffer, Index(0, self.nest.fixed(Index(0, terms))))
+            name = self.w.name()
+            step = f"getelementptr {memory_type(buffer.dtype)}, ptr {name}, i64 {stride}"
+            yield _Induction(name, self.w.name(), "ptr", start, step, (buffer, terms))
+
     def apart(self, loop: For) -> None:
-        """A single iteration, with anchors of its own: LLVM does not keep what others load in registers for it."""
-        self.env[loop.var], around = "0", self.anchors
+        """A single iteration, with pointers of its own: LLVM does not keep what others load in registers for it."""
+        self.env[loop.var], around = "0", self.nest
+        nest = around.body(loop)
         with self.w.scope():
-            # An empty instruction, of which LLVM does not know that its result is its operand.
-            opaque = 'call ptr asm sideeffect "", "=r,0"(ptr {})'.format
-            pointers = {key: self.w.pure(opaque(anchor)) for key, anchor in around.pointers.items()}
-            self.anchors = replace(around, pointers=pointers)
+            for buffer, terms in nest.read(loop):
+                # An empty instruction, of which LLVM does not know that its result is its operand.
+                where = self.address(buffer, Index(0, terms))
+                nest.pointers[buffer, terms] = self.w.pure(f'call ptr asm sideeffect "", "=r,0"(ptr {where})')
+            self.nest = nest
             for inner in loop.body:
                 self.statement(inner)
-        self.anchors = around
-
-    def anchors_of(self, loop: For) -> Anchors:
-        """Compute the anchors of a loop (`anchors`)."""
-        if self.anchors.inside or not reads_only(loop):
-            return self.anchors
-        made = Anchors.inside_of(loop)
-        for buffer, terms in made.wanted(loop):
-            type_, index = memory_type(buffer.dtype), self.index(Index(0, terms))
-            if index.startswith("%"):
-                first = self.w.pure(f"getelementptr {type_}, ptr {self.pointer(buffer)}, i64 {index}")
-                made.pointers[buffer, terms] = self.w.pure(f"freeze ptr {first}")
-        return made
+        self.nest = around
 
     def end(self, loop: For) -> str:
         """The number of iterations of a loop; with `For.until`, not positive if none runs."""
@@ -262,9 +283,14 @@ class _KernelEmitter(ValueEmitter):
     def when(self, when: When) -> None:
         self.values = {}
         index = self.index(when.index)
-        yes, no, after = (self.w.label(h) for h in ("then", "else", "after"))
         # A single unsigned comparison checks both bounds.
-        shifted = index if not when.low else self.w.pure(f"sub i64 {index}, {when.low}")
+        shifted = index if not when.low else self.w.hoisted(f"sub i64 {index}, {when.low}", index)
+        with self.w.scope():
+            self.branches(when, shifted)
+
+    def branches(self, when: When, shifted: str) -> None:
+        """Both branches, of which the first is taken if the index is in the range."""
+        yes, no, after = (self.w.label(h) for h in ("then", "else", "after"))
         inside = self.w.pure(f"icmp ult i64 {shifted}, {max(when.high - when.low, 0)}")
         self.w.line(f"  br i1 {inside}, label %{yes}, label %{no}")
         for label, body in ((yes, when.then), (no, when.other)):

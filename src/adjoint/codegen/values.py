@@ -5,13 +5,15 @@ load is a vector load if the lanes are contiguous, a few loads and shuffles if t
 otherwise. Lanes beyond a loop's extent are masked.
 """
 
+from collections.abc import Sequence
 from dataclasses import field
+from operator import itemgetter
 
 import numpy as np
 
-from adjoint.codegen.anchors import Anchors
 from adjoint.codegen.partial_loads import active_prefix, load_prefix
 from adjoint.codegen.scalars import INSTRUCTIONS, cast, vscalef
+from adjoint.codegen.strength_reduction import Nest
 from adjoint.codegen.strided_loads import StridedLoad, every_second, guarded_lanes, lane_offsets, without_lane
 from adjoint.codegen.types import constant, mangled, memory_type, splat, value_type, vector
 from adjoint.codegen.writer import Writer
@@ -64,8 +66,8 @@ class ValueEmitter:
         The enclosing vector loop, if any.
     values : dict
         Values computed so far for the current statement, by identity of the expression.
-    anchors : Anchors
-        The anchors of the enclosing nest of loops.
+    nest : Nest
+        The place in the enclosing nest of loops that store to registers alone, if any.
     """
 
     kernel: Kernel
@@ -76,7 +78,7 @@ class ValueEmitter:
     pointers: dict[Buffer, str] = field(default_factory=dict)
     lanes: Lanes | None = None
     values: dict[int, Result] = field(default_factory=dict)
-    anchors: Anchors = field(default_factory=Anchors)
+    nest: Nest = field(default_factory=Nest)
 
     # Memory
 
@@ -91,18 +93,24 @@ class ValueEmitter:
         return found
 
     def address(self, buffer: Buffer, index: Index) -> str:
-        """The address of an element, relative to an anchor where the loop has one for it."""
-        type_, anchor = memory_type(buffer.dtype), ""
-        if self.anchors.pointers:
-            fixed = self.anchors.fixed(index)
-            if anchor := self.anchors.pointers.get((buffer, fixed), ""):
-                index = Index(index.constant, index.terms - fixed)
-        text = self.index(index)
-        if text == "0":
-            return anchor or self.pointer(buffer)
-        if anchor:
-            return self.w.pure(f"getelementptr {type_}, ptr {anchor}, i64 {text}")
-        return self.w.pure(f"getelementptr inbounds {type_}, ptr {self.pointer(buffer)}, i64 {text}")
+        """The address of an element: a pointer, what changes in loops around the innermost and in it, a constant."""
+        type_, where, step = memory_type(buffer.dtype), self.pointer(buffer), "getelementptr"
+        fixed = self.nest.fixed(index) if self.nest.pointers else frozenset()
+        if advanced := self.nest.pointers.get((buffer, fixed)):
+            where, index = advanced, Index(index.constant, index.terms - fixed)
+        elif index.constant >= 0 and all(c > 0 and atom.low >= 0 for atom, c in index.terms):
+            # Then every partial sum is the place of an element, too.
+            step = "getelementptr inbounds"
+        terms, distance = self.terms(index)
+        if terms:
+            innermost = terms[-1][0]
+            around = sum(depth < innermost for depth, _ in terms)
+            for part in (terms[:around], terms[around:]):
+                if part:
+                    offset = self.sum(part)
+                    where = self.w.hoisted(f"{step} {type_}, ptr {where}, i64 {offset}", where, offset)
+        # Not hoisted, since it is part of the instruction that reads or writes.
+        return self.w.pure(f"{step} {type_}, ptr {where}, i64 {distance}") if distance else where
 
     def read(self, load: Load) -> Result:
         """A load of one element, or of one per lane."""
@@ -186,11 +194,13 @@ class ValueEmitter:
     def addresses(self, buffer: Buffer, index: Index) -> str:
         """One address per lane."""
         assert self.lanes is not None
+        type_, width = memory_type(buffer.dtype), self.lanes.width
+        if offsets := lane_offsets(index, self.lanes.var, width):
+            first = self.address(buffer, without_lane(index, self.lanes.var))
+            apart = ", ".join(f"i64 {offset}" for offset in offsets)
+            return self.w.pure(f"getelementptr {type_}, ptr {first}, <{width} x i64> <{apart}>")
         at = self.widen(self.vector_index(index), "i64").text
-        type_ = memory_type(buffer.dtype)
-        return self.w.pure(
-            f"getelementptr inbounds {type_}, ptr {self.pointer(buffer)}, <{self.lanes.width} x i64> {at}"
-        )
+        return self.w.pure(f"getelementptr inbounds {type_}, ptr {self.pointer(buffer)}, <{width} x i64> {at}")
 
     def mask(self, guard: Result | None = None) -> str:
         """The mask of active lanes."""
@@ -317,19 +327,34 @@ class ValueEmitter:
         return index.substitute({v: as_index(int(n)) for v in index.variables() if (n := self.env[v]).isdecimal()})
 
     def index(self, index: Index) -> str:
-        """An index that is uniform across lanes: the constant plus all terms, as in `vector_index`."""
-        fixed, total = index.constant, ""
+        """An index that is uniform across lanes."""
+        terms, constant = self.terms(index)
+        total = self.sum(terms)
+        if not total:
+            return str(constant)
+        return self.w.hoisted(f"add nsw i64 {total}, {constant}", total) if constant else total
+
+    def terms(self, index: Index) -> tuple[list[tuple[int, str]], int]:
+        """The terms of an index that vary, outermost first, each with the depth of its scope, and the constant."""
+        constant, terms = index.constant, []
         for atom, c in index.ordered:
             text = self.atom(atom)
             if not text.startswith("%"):
-                fixed += int(text) * c
+                constant += int(text) * c
                 continue
             if c != 1:
-                text = self.w.pure(f"mul nsw i64 {text}, {c}")
-            total = self.w.pure(f"add nsw i64 {total}, {text}") if total else text
-        if not total:
-            return str(fixed)
-        return self.w.pure(f"add nsw i64 {total}, {fixed}") if fixed else total
+                text = self.w.hoisted(f"mul nsw i64 {text}, {c}", text)
+            terms.append((self.w.depth(text), text))
+        if len(terms) > 1:
+            terms.sort(key=itemgetter(0))
+        return terms, constant
+
+    def sum(self, terms: Sequence[tuple[int, str]]) -> str:
+        """The sum of terms; empty if there are none."""
+        total = ""
+        for _, text in terms:
+            total = self.w.hoisted(f"add nsw i64 {total}, {text}", total, text) if total else text
+        return total
 
     def vector_index(self, index: Index) -> Result:
         """An index, with one value per lane if it depends on the lane."""
@@ -358,7 +383,7 @@ class ValueEmitter:
         """The sum of two indices."""
         lanes = max(a.lanes, b.lanes)
         x, y = (self.widen(v, "i64", lanes).text for v in (a, b))
-        return Result(self.w.pure(f"add nsw {vector('i64', lanes)} {x}, {y}"), lanes)
+        return Result(self.w.hoisted(f"add nsw {vector('i64', lanes)} {x}, {y}", x, y), lanes)
 
     def atom(self, atom: Atom) -> str:
         """An atom that is uniform across lanes."""
@@ -383,8 +408,8 @@ class ValueEmitter:
         moved = self.plus(inner, Result(str(up * atom.by), 1)) if up else inner
         type_, by = vector("i64", inner.lanes), splat(str(atom.by), "i64", inner.lanes)
         if isinstance(atom, Remainder):
-            return Result(self.w.pure(f"urem {type_} {moved.text}, {by}"), inner.lanes)
-        made = Result(self.w.pure(f"udiv {type_} {moved.text}, {by}"), inner.lanes)
+            return Result(self.w.hoisted(f"urem {type_} {moved.text}, {by}", moved.text), inner.lanes)
+        made = Result(self.w.hoisted(f"udiv {type_} {moved.text}, {by}", moved.text), inner.lanes)
         return self.plus(made, Result(str(-up), 1)) if up else made
 
     def vector_atom(self, atom: Atom) -> Result:

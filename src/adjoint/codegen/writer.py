@@ -11,25 +11,47 @@ from adjoint.lazy_dataclass import dataclass
 __all__ = ["Writer"]
 
 
+class _Scope:
+    """A loop, or a part of what one iteration runs: its instructions, and results that can be reused in it."""
+
+    __slots__ = ("lines", "loads", "loops", "texts")
+
+    def __init__(self, loops: int) -> None:
+        #: The number of loops around, itself included.
+        self.loops = loops
+        self.lines: list[str] = []
+        #: Pure instructions that are available until the scope ends.
+        self.texts: list[str] = []
+        self.loads: dict[tuple[str, Hashable], Any] = {}
+
+
 @dataclass
 class Writer:
     """The instructions of a function under construction.
 
-    Pure instructions are value-numbered: the same text in the same or an enclosing scope has the same name. Loads are
-    only reused within their own scope, until there is a store to their buffer.
+    Pure instructions are value-numbered: the same text in the same or an enclosing scope has the same name. Those that
+    compute addresses are also moved out of loops that do not change them. Loads are only reused within their own scope,
+    until there is a store to their buffer.
     """
 
     declarations: dict[str, str]
-    lines: list[str] = field(default_factory=list)
     entry: list[str] = field(default_factory=list)
     _count: int = 0
-    _scopes: list[dict[str, str]] = field(default_factory=lambda: [{}])
-    _loads: list[dict[tuple[str, Hashable], Any]] = field(default_factory=lambda: [{}])
+    _scopes: list[_Scope] = field(default_factory=lambda: [_Scope(0)])
+    _names: dict[str, str] = field(default_factory=dict)
+    _depths: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def lines(self) -> list[str]:
+        """The instructions of the current scope."""
+        return self._scopes[-1].lines
 
     def name(self) -> str:
         """A new value name."""
         self._count += 1
-        return f"%v{self._count}"
+        made = f"%v{self._count}"
+        self._depths[made] = len(self._scopes) - 1
+        return made
 
     def label(self, hint: str) -> str:
         """A new label."""
@@ -38,40 +60,59 @@ class Writer:
 
     def line(self, text: str) -> None:
         """Add an instruction without a result, or a label."""
-        self.lines.append(text)
+        self._scopes[-1].lines.append(text)
 
     def pure(self, text: str) -> str:
         """Add an instruction whose result depends only on its text, and return its name."""
-        for scope in self._scopes:
-            if text in scope:
-                return scope[text]
-        made = self.name()
-        self.lines.append(f"  {made} = {text}")
-        self._scopes[-1][text] = made
+        return self._names.get(text) or self._add(text, len(self._scopes) - 1)
+
+    def hoisted(self, text: str, *operands: str) -> str:
+        """Add a pure instruction outside of all loops that change none of its operands, and return its name."""
+        if found := self._names.get(text):
+            return found
+        scopes, known = self._scopes, self._depths
+        loops, depth = max([scopes[known.get(operand, 0)].loops for operand in operands]), len(scopes) - 1
+        # Not out of a branch as well, which may not run.
+        while scopes[depth].loops > loops:
+            depth -= 1
+        return self._add(text, depth)
+
+    def _add(self, text: str, depth: int) -> str:
+        """Add a pure instruction to a scope, and return its name."""
+        self._count += 1
+        scope, made = self._scopes[depth], f"%v{self._count}"
+        scope.lines.append(f"  {made} = {text}")
+        scope.texts.append(text)
+        self._names[text], self._depths[made] = made, depth
         return made
+
+    def depth(self, value: str) -> int:
+        """The number of scopes around a value; 0 for parameters and numbers."""
+        return self._depths.get(value, 0)
 
     def load(self, buffer: str, text: str) -> str:
         """Add a load from a buffer and return its name."""
-        made: str | None = self._loads[-1].get((buffer, text))
+        scope = self._scopes[-1]
+        made: str | None = scope.loads.get((buffer, text))
         if made is None:
             made = self.name()
-            self.lines.append(f"  {made} = {text}")
-            self._loads[-1][(buffer, text)] = made
+            scope.lines.append(f"  {made} = {text}")
+            scope.loads[(buffer, text)] = made
         return made
 
     def keep(self, buffer: str, place: Hashable, made: tuple[str, ...]) -> None:
         """Keep the names of what was loaded from a place in a buffer, as long as its loads are reused."""
-        self._loads[-1][(buffer, place)] = made
+        self._scopes[-1].loads[(buffer, place)] = made
 
     def kept(self, buffer: str, place: Hashable) -> tuple[str, ...]:
         """The names that are kept for a place; none if there are not any."""
-        found: tuple[str, ...] = self._loads[-1].get((buffer, place), ())
+        found: tuple[str, ...] = self._scopes[-1].loads.get((buffer, place), ())
         return found
 
     def store(self, buffer: str, text: str) -> None:
         """Add a store to a buffer, after which loads from it are no longer reused."""
-        self.lines.append(f"  {text}")
-        loads = self._loads[-1]
+        self.line(f"  {text}")
+        loads = self._scopes[-1].loads
         for key in [k for k in loads if k[0] == buffer]:
             del loads[key]
 
@@ -90,20 +131,32 @@ class Writer:
         self.declarations[name] = f"declare {result} @{name}({', '.join(types)})"
         return f"call {result} @{name}({', '.join(f'{t} {a}' for t, a in zip(types, args, strict=True))})"
 
+    def opaque(self, type_: str, value: str) -> str:
+        """The text of a call that returns an integer or a pointer, of which only LLVM's code generator knows this."""
+        if type_ == "ptr":
+            return self.call_text("llvm.strip.invariant.group.p0", "ptr", ["ptr"], [value])
+        return self.call_text(f"llvm.expect.{type_}", type_, [type_, type_], [value, "1"])
+
     def alloca(self, text: str) -> str:
         """Allocate stack memory in the entry block."""
-        made = self.name()
+        self._count += 1
+        made = f"%v{self._count}"
         self.entry.append(f"  {made} = alloca {text}")
         return made
 
     @contextmanager
-    def scope(self) -> Iterator[None]:
-        """A scope whose instructions do not dominate what follows: a loop body or a branch."""
-        self._scopes.append({})
-        self._loads.append({})
+    def scope(self, loop: bool = False) -> Iterator[None]:
+        """A scope whose instructions do not dominate what follows: a loop or a branch.
+
+        It contains all of their instructions, such as the jump to a loop, so that others can still be added before it.
+        """
+        self._scopes.append(_Scope(self._scopes[-1].loops + loop))
         try:
             yield
         finally:
-            self._scopes.pop()
-            self._loads.pop()
-            self._loads[-1].clear()
+            ended = self._scopes.pop()
+            for text in ended.texts:
+                del self._names[text]
+            around = self._scopes[-1]
+            around.lines += ended.lines
+            around.loads.clear()

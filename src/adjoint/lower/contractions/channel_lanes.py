@@ -205,7 +205,7 @@ class _Unit:
         else:
             body = ()
             for begin, many, pixels in runs:
-                # A loop, even of one iteration, so that pixels are read again for each step (`codegen.anchors`).
+                # A loop, even of one iteration: pixels are read again for each step (`codegen.strength_reduction`).
                 step = Var(steps[-1].name, many)
                 body += (For(step, tile.multiply(k | {c.k[-1]: as_index(step) + begin}, pixels)),)
             body = self._inside(body, corner, k)

@@ -1,13 +1,14 @@
-"""Anchors: which parts of addresses are computed before loops, and results of loops that have them."""
+"""Pointers that loops advance: which ones there are, and results of loops that have them."""
 
 import ctypes
+import re
 
 import numpy as np
 import pytest
 
-from adjoint.codegen.anchors import Anchors, reads_only
 from adjoint.codegen.kernels import emit_kernel
 from adjoint.codegen.native import compile_native
+from adjoint.codegen.strength_reduction import Nest, reads_only
 from adjoint.compiler import host
 from adjoint.kernel.index import Dynamic, Var, as_index
 from adjoint.kernel.interpreter import run_kernel
@@ -68,31 +69,51 @@ def test_results_are_those_of_the_interpreter(rows, unrolled):
     np.testing.assert_array_equal(got, want)
 
 
-def test_a_nest_of_loops_has_one_anchor_for_all_elements_of_a_tile():
+def test_each_loop_of_a_nest_advances_one_pointer_for_all_elements_of_an_operand():
     _, _, _, kernel = filtered()
-    lines = text_of(kernel).splitlines()
-    (frozen,) = (n for n, line in enumerate(lines) if "freeze ptr" in line)
-    # Before the head of the outer loop; the address of the filter does not depend on what is outside.
-    assert "getelementptr float, ptr %b1" in lines[frozen - 1]
-    assert not any("phi" in line for line in lines[frozen - 3 : frozen])
-    assert sum("phi" in line for line in lines[frozen:]) == 2
+    text = text_of(kernel)
+    pointers = re.findall(r"(%v\d+) = phi ptr \[ (\S+), %before\d+ \], \[ (%v\d+), %latch\d+ \]", text)
+    (x, start, _), (w, begin, _), *inner = pointers
+    assert begin == "%b2"
+    assert re.search(rf"{start} = getelementptr inbounds float, ptr %b1, i64 %v\d+", text)
+    # The inner loop starts where the outer one is.
+    assert [first for _, first, _ in inner] == [x, w]
+    steps = {following: re.search(rf"{following} = .*\(ptr (%v\d+)\)", text)[1] for _, _, following in pointers}
+    strides = [
+        int(re.search(rf"{steps[following]} = getelementptr float, ptr {name}, i64 (\d+)", text)[1])
+        for name, _, following in pointers
+    ]
+    assert strides == [20, 40, 1, LANES]
+    # All elements of the tile are at constant distances from the pointer of the inner loop.
+    (pixels, _, _), _ = inner
+    read = re.findall(rf"getelementptr float, ptr {pixels}, i64 (\d+)\n", text)
+    assert sorted(set(map(int, read))) == list(range(1, ROWS))
 
 
-def test_what_changes_in_the_loop_and_what_is_read_from_memory_are_not_anchored():
-    _, x, _, kernel = filtered()
+def test_what_changes_in_the_loop_and_what_is_read_from_memory_are_not_fixed():
+    _, x, w, kernel = filtered()
     loop = kernel.body[1]
     assert isinstance(loop, For)
-    anchors = Anchors.inside_of(loop)
-    assert DOWN in anchors.inside
-    assert UNIT not in anchors.inside
+    nest = Nest.around(loop)
+    assert DOWN in nest.inside
+    assert UNIT not in nest.inside
     start = Load(Buffer("starts", I32, 3, "external"), as_index(UNIT))
     index = (
         as_index(UNIT) * 100 + as_index(UNIT) // 2 + (as_index(UNIT) + as_index(DOWN)) % 3 + as_index(Dynamic(start, 9))
     )
-    assert anchors.fixed(index) == (as_index(UNIT) * 100 + as_index(UNIT) // 2).terms
-    ((buffer, terms),) = anchors.wanted(loop)
-    assert buffer is x
-    assert terms == (as_index(UNIT) * 100).terms
+    assert nest.fixed(index) == (as_index(UNIT) * 100 + as_index(UNIT) // 2).terms
+    assert list(nest.read(loop)) == [(x, (as_index(UNIT) * 100).terms)]
+    advanced = (as_index(UNIT) * 100 + as_index(DOWN) * 20).terms
+    assert list(nest.advanced(loop)) == [(x, advanced, 20), (w, (as_index(DOWN) * 40).terms, 40)]
+
+
+def test_a_pointer_advances_by_a_constant_only():
+    x, acc = Buffer("x", F32, 300, "external"), Buffer("acc", F32, 1, "register")
+    place = as_index(UNIT) * 100 + as_index(DOWN) + as_index(DOWN) // 2
+    loop = For(DOWN, (Store(((acc, as_index(0), Load(x, place)),)),))
+    assert reads_only(loop)
+    assert list(Nest.around(loop).advanced(loop)) == []
+    assert "phi ptr" not in text_of(Kernel("some", UNIT, (loop,)))
 
 
 def test_a_loop_that_stores_to_memory_has_none():
@@ -102,4 +123,4 @@ def test_a_loop_that_stores_to_memory_has_none():
     place = as_index(UNIT) * 100 + as_index(DOWN)
     copy = For(DOWN, (Store(((out, place, Load(x, place)),)),))
     assert not reads_only(copy)
-    assert "freeze" not in text_of(Kernel("copy", UNIT, (copy,)))
+    assert "phi ptr" not in text_of(Kernel("copy", UNIT, (copy,)))
