@@ -1,12 +1,14 @@
 """Blocks of rows in a unit: which kernels are unrolled and jammed, and that a row's bits stay the same."""
 
+from math import ceil
+
 import numpy as np
 import pytest
 
 from adjoint import ops
 from adjoint.compiler import compile, host
 from adjoint.ir import Function, param
-from adjoint.kernel.ir import For, Kernel
+from adjoint.kernel.ir import For, Kernel, When
 from adjoint.kernel.printer import print_kernel
 from adjoint.lower.passes import KERNEL_PASSES
 from adjoint.pipeline import lower_function
@@ -37,11 +39,24 @@ def test_softmax_goes_step_by_step():
     assert steps(kernel) == loops, print_kernel(kernel)
 
 
-@pytest.mark.parametrize("rows", [31, 64, 257])
-def test_rows_that_are_few_or_odd_are_units(rows):
+@pytest.mark.parametrize("rows", [31, 64])
+def test_few_rows_are_units(rows):
     """64 rows by 4 would leave 16 units for threads."""
     x = param("x", (rows, 40))
     assert units(ops.softmax(x), x) == [rows]
+
+
+@pytest.mark.parametrize("rows", [257, 266])
+def test_a_number_of_rows_that_few_numbers_divide_leaves_a_shorter_block(rows):
+    x = param("x", (rows, 40))
+    (kernel,) = lower_function(Function("f", (x,), (ops.softmax(x),)), host()).kernels
+    together = min(host().lanes(x.dtype), 8)
+    assert kernel.unit.extent == ceil(rows / together)
+    (choice,) = kernel.body
+    assert isinstance(choice, When)
+    assert (choice.low, choice.high) == (0, rows // together)
+    assert {loop.var.extent for loop in choice.then} == {together}
+    assert {loop.var.extent for loop in choice.other} == {rows % together}
 
 
 def test_rows_of_a_unit_stay_in_the_first_level_cache():
@@ -73,7 +88,7 @@ def network(shape):
 
 
 @pytest.mark.parametrize("level", levels())
-@pytest.mark.parametrize("shape", [(256, 33), (4, 48, 7), (128, 200), (160, 1)])
+@pytest.mark.parametrize("shape", [(256, 33), (4, 48, 7), (128, 200), (160, 1), (257, 33), (7, 45, 5)])
 def test_the_bits_of_a_row_stay_what_they_were(level, shape, monkeypatch):
     array = np.random.default_rng(0).standard_normal(shape).astype("f4")
     function = network(shape)
@@ -87,9 +102,10 @@ def test_the_bits_of_a_row_stay_what_they_were(level, shape, monkeypatch):
 
 
 @pytest.mark.parametrize("level", levels())
-def test_rows_agree_with_the_reference(level):
-    function = network((192, 65))
-    array = np.random.default_rng(1).standard_normal((192, 65)).astype("f4")
+@pytest.mark.parametrize("rows", [192, 197])
+def test_rows_agree_with_the_reference(level, rows):
+    function = network((rows, 65))
+    array = np.random.default_rng(1).standard_normal((rows, 65)).astype("f4")
     agrees_with_graph(compile(function, level, OPTIONS)(array), function, array)
 
 

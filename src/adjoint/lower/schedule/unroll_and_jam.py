@@ -26,16 +26,18 @@ After::
 
 What follows a sum is then computed for a vector of rows instead of one scalar at a time; and several rows are in flight
 at once, where a single row is one chain of dependent operations: the tree of its lanes, the logarithm or root of the
-sum, then all elements. The arithmetic of a row is unchanged, to the bit.
+sum, then all elements. The arithmetic of a row is unchanged, to the bit. If few rows divide their number, the last
+block has fewer than others.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from math import gcd
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import PRIVATE, Across, Buffer, Coordinate, For, Kernel, Load, Stmt, Store, postorder, walk
+from adjoint.kernel.ir import PRIVATE, Across, Buffer, Coordinate, For, Kernel, Load, Stmt, Store, When, postorder, walk
 from adjoint.kernel.rewrite import rewritten
 from adjoint.kernel.target import Target
 from adjoint.lazy_dataclass import dataclass
@@ -55,12 +57,13 @@ def unroll_and_jam(kernel: Kernel, target: Target) -> Kernel:
     rows = _rows(kernel, lanes, target)
     if not totals or rows < costs.MIN_JAMMED_ROWS or not _independent(steps, totals):
         return kernel
-    unit = Var(kernel.unit.name, kernel.unit.extent // rows)
+    blocks, rest = divmod(kernel.unit.extent, rows)
+    unit = Var(kernel.unit.name, blocks + bool(rest))
     kept = {b: Buffer(b.name, b.dtype, rows, "scratch") for b in totals}
 
-    def jammed(step: _Step) -> For:
-        row = Var("r", rows)
-        at = {kernel.unit: as_index(unit) * rows + as_index(row)}
+    def jammed(step: _Step, first: Index, count: int) -> For:
+        row = Var("r", count)
+        at = {kernel.unit: first + as_index(row)}
 
         def move(buffer: Buffer, index: Index) -> tuple[Buffer, Index]:
             return (kept[buffer], as_index(row)) if buffer in kept else (buffer, index)
@@ -68,8 +71,12 @@ def unroll_and_jam(kernel: Kernel, target: Target) -> Kernel:
         body = rewritten(step.body, index=lambda index: index.substitute(at), move=move)
         return For(row, body, "vector" if step.pointwise else "serial")
 
+    body: tuple[Stmt, ...] = tuple(jammed(step, as_index(unit) * rows, rows) for step in steps)
+    if rest:
+        last = tuple(jammed(step, as_index(blocks * rows), rest) for step in steps)
+        body = (When(as_index(unit), 0, blocks, body, last),)
     tiles = tuple((buffer, size * rows) for buffer, size in kernel.tiles)
-    return replace(kernel, unit=unit, body=tuple(map(jammed, steps)), tiles=tiles)
+    return replace(kernel, unit=unit, body=body, tiles=tiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +88,14 @@ class _Step:
 
 
 def _rows(kernel: Kernel, lanes: int, target: Target) -> int:
-    """Rows of a block: a power of two that divides the number of units."""
+    """Rows of a block: a power of two that divides the number of units, if there is one that pays off."""
     units = max(kernel.unit.extent, 1)
-    rows = lanes
+    most = lanes
     least, room = costs.JAMMED_UNITS * costs.units(target), costs.jammed_bytes(target)
-    while rows > 1 and (units % rows or units // rows < least or kernel.bytes // units * rows > room):
-        rows //= 2
-    return rows
+    while most > 1 and (units // most < least or kernel.bytes // units * most > room):
+        most //= 2
+    rows = gcd(most, units)
+    return rows if rows >= costs.MIN_JAMMED_ROWS else most
 
 
 def _row_total(statement: Stmt) -> Iterator[Buffer]:
