@@ -323,8 +323,10 @@ class _Builder:
             inside = Apply("lt", (Coordinate(as_index(lane), I64), Const(active, I64)), BOOL) if beyond else None
             factors = [c.element(load, where, inside) for load in (c.left, c.right)]
             product = Apply("fma", (*factors, Load(acc, spot)), acc.dtype)
-            store = Store(((acc, spot, product),))
-            return (For(i, (For(j, (For(lane, (store,), "vector"),), "unroll"),), "unroll"),)
+            # The inner loop reads the same vectors again, which stay in registers: those of the shorter side.
+            outer, inner = (i, j) if height > width else (j, i)
+            loop = For(lane, (Store(((acc, spot, product),)),), "vector")
+            return (For(outer, (For(inner, (loop,), "unroll"),), "unroll"),)
 
         chunk = Var("v", plan.along.extent // plan.lanes)
         hints = spread_prefetches(following, as_index(chunk), chunk.extent) if following and chunk.extent else ()
