@@ -5,6 +5,7 @@ import pytest
 from adjoint import ops
 from adjoint.ir import Function, apply, param
 from adjoint.kernel.index import Var
+from adjoint.kernel.ir import When, walk
 from adjoint.lower.contractions.borders import Border
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.program import contractions_of
@@ -46,9 +47,33 @@ def test_large_images_keep_them():
     assert not getattr(plan, "borders", ())
 
 
+def weight_gradient(batch, channels, out, size, window):
+    x, ct = param("x", (batch, channels, size, size)), param("ct", (batch, out, size, size))
+    operator = Conv2dWeightGradient((1, 1), (window // 2, window // 2), (1, 1), 1, (window, window))
+    function = after_graph_passes(Function("f", (x, ct), (apply(operator, ops.relu(x), ct),)))
+    return contractions_of(function, AVX512, value_names(function)), function
+
+
+def test_a_divided_axis_leaves_out_rows_in_branches():
+    """Blocks have 12 of 24 rows of the image; at the first row of a window, the first three are above the image."""
+    (_, found), function = weight_gradient(32, 3, 29, 24, 7)
+    (made,) = found.values()
+    plan = made.plan
+    assert isinstance(plan, SplitKPlan)
+    assert plan.blocks[1] < 24
+    (border,) = plan.branches
+    assert (border.row.extent, border.step.extent) == (7, 24)
+    assert not any(b.row is border.row for b in plan.borders)
+    kernels = lower_function(function, AVX512).kernels
+    branches = [s for k in kernels for s in walk(k.body) if isinstance(s, When) and (s.low, s.high) == (0, 24)]
+    assert branches
+    assert {(s.index.low, s.index.high) for s in branches} == {(-3, 26)}
+
+
 #: Batch, channels and those of the result, size, window, stride, groups: borders, prime extents, and groups.
 CASES = [
     (12, 16, 16, 5, 5, 1, 1),
+    (8, 3, 29, 24, 7, 1, 1),
     (7, 13, 29, 6, 3, 1, 1),
     (3, 32, 40, 7, 5, 2, 2),
     (2, 11, 11, 9, 3, 1, 11),

@@ -25,7 +25,7 @@ from itertools import product
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
+from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, When
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction, in_arithmetic, transposed_run
@@ -302,8 +302,23 @@ class SplitKBuilder:
 
         walk = (*blocks, *around)
         hint = spread_prefetches(ahead, ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
-        products = nest(around, (*hint, *nest(after, sweep("fma"))))
+        tile = {v: as_index(b) * piece.size + piece.first for v, b, piece in zip(plan.rows, blocks, some, strict=True)}
+        inside = [(b.coordinate(tile[b.row], where[b.step]), b.extent) for b in plan.branches]
+        late = [(at_, extent) for at_, extent in inside if at_.variables().intersection(after)]
+        products = _in_branches(after, sweep("fma"), late)
+        products = _in_branches(around, (*hint, *products), [some for some in inside if some not in late])
         return nest(blocks, (*sweep("fetch"), *products, *sweep("put")))
+
+
+def _in_branches(loops: Sequence[Var], body: tuple[Stmt, ...], inside: Sequence[tuple[Index, int]]) -> tuple[Stmt, ...]:
+    """Loops around statements that run where coordinates are in an image, each inside the loops that it changes in."""
+    for var in reversed(loops):
+        for at, extent in inside:
+            if var in at.variables():
+                body = (When(at, 0, extent, body),)
+        inside = [(at, extent) for at, extent in inside if var not in at.variables()]
+        body = (For(var, body),)
+    return body
 
 
 def _numbers(axis: Var, many: int) -> Var:

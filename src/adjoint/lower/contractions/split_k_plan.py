@@ -63,6 +63,8 @@ class SplitKPlan:
         Whether `other`, of 16 bits, is converted beforehand (`conversion`).
     borders : tuple of Border
         Padding of `other` whose products are left out; tiles have one row along their axes.
+    branches : tuple of Border
+        The same along the axis that blocks divide, of which a step is a branch.
     windows : tuple of Window
         The row axes along which not `other`, but the panel is shifted.
     cycles : float
@@ -84,6 +86,7 @@ class SplitKPlan:
     m_blocked: bool = False
     convert_other: bool = False
     borders: tuple[Border, ...] = ()
+    branches: tuple[Border, ...] = ()
     windows: tuple[Window, ...] = ()
     cycles: float = 0.0
 
@@ -154,14 +157,15 @@ def plan_split_k(target: Target, c: Contraction, padded: Mapping[Buffer, Value] 
 
 def _plan_for(target: Target, c: Contraction, operands: tuple[Load, Load], model: SplitKPlan) -> SplitKPlan | None:
     """The plan with the splits of k and the borders of the model's; where cores would be idle, with smaller tiles."""
-    planner = _planner(target, c, *operands, model.borders, least_fill=0.0)
+    borders = (*model.borders, *model.branches)
+    planner = _planner(target, c, *operands, borders, least_fill=0.0)
     if planner is None:
         return None
     best = planner.plan(model.parts)
     if best.units >= costs.least_units(target):
         return best
     shares = divisors(planner.rows[0].extent)
-    others = (_planner(target, c, *operands, model.borders, least_fill=0.0, share=d) for d in shares)
+    others = (_planner(target, c, *operands, borders, least_fill=0.0, share=d) for d in shares)
     plans = [best, *(other.plan(model.parts) for other in others if other is not None)]
     return min(plans, key=lambda plan: plan.cycles * costs.imbalance(target, plan.units))
 
@@ -253,6 +257,7 @@ class _Planner:
             m_blocked=m_blocked,
             convert_other=convert_other,
             borders=tuple(b for b in self.borders if dict(zip(c.k, blocks, strict=True))[b.step] == b.step.extent),
+            branches=tuple(b for b in self.borders if dict(zip(c.k, blocks, strict=True))[b.step] != b.step.extent),
             windows=self.windows,
             cycles=cycles,
         )
