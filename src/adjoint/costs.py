@@ -505,8 +505,8 @@ LIKELY_TILE, LIKELY_TILES = 1.5, 100
 #: Fraction of products that are not with the zeros around an image below which only those are computed: loops of their
 #: own for the rows at a border take as long as some products.
 MAX_INSIDE = 0.95
-#: The same for lanes along channels, where a row of taps that is outside is a branch, and others are unrolled.
-MAX_INSIDE_CHANNEL_LANES = 0.985
+#: The same where a branch leaves out a row of taps, or they are unrolled.
+MAX_INSIDE_BRANCH = 0.985
 #: Cycles per vector of partial sums to write, read and add them.
 PARTIAL_SUM_CYCLES = 8.0
 #: Most places in a panel from one step, or one tap, to the next (strides and dilations): others lie in between.

@@ -180,6 +180,31 @@ def test_the_larger_operand_of_a_plain_product_is_read_and_prefetched_once(rows,
     assert lines_of(small, kernel.body, {kernel.unit: as_index(0)}) == 0
 
 
+def test_the_vectors_of_the_shorter_side_stay_in_registers():
+    """They are those that the inner one of the loops around a vector of products reads again."""
+    function = weight_gradient(15, 8, 13, 7, out=6)
+    plan = plan_of(function)
+    assert isinstance(plan, InnerProductPlan)
+    kernels = lower_function(function, AVX512).kernels
+    nests = [
+        (s.var.extent, s.body[0].var.extent)
+        for kernel in kernels
+        for s in walk(kernel.body)
+        if isinstance(s, For) and s.kind == "unroll" and s.var.name in "ij" and is_product(s.body[0])
+    ]
+    assert nests
+    assert all(outer >= inner for outer, inner in nests)
+    assert any(outer > inner > 1 for outer, inner in nests)
+
+
+def is_product(loop):
+    """Whether a loop unrolls the multiply-adds of a tile along one side."""
+    if not (isinstance(loop, For) and loop.kind == "unroll" and isinstance(loop.body[0], For)):
+        return False
+    (store,) = loop.body[0].body
+    return isinstance(store, Store) and getattr(store.targets[0][2], "function", "") == "fma"
+
+
 @pytest.mark.parametrize("columns", [1, 2])
 def test_nothing_is_prefetched_where_the_load_units_are_busy(columns):
     """A matrix times a vector or two loads as often as it multiplies: the hardware prefetcher follows its rows."""

@@ -7,10 +7,17 @@ import numpy as np
 import pytest
 
 from adjoint import costs
-from adjoint.kernel.index import Var
+from adjoint.ir import Function, apply, param
+from adjoint.kernel.index import Var, as_index
+from adjoint.kernel.ir import Buffer, Load
 from adjoint.lower.contractions import split_k_tile
 from adjoint.lower.contractions.borders import Border
-from adjoint.lower.contractions.split_k_tile import TileReads, best_tile
+from adjoint.lower.contractions.channel_lanes_plan import plan_channel_lanes
+from adjoint.lower.contractions.split_k_tile import TileReads, best_tile, evicted_lines
+from adjoint.lower.program import contractions_of
+from adjoint.ops.convolution import Conv2dWeightGradient
+from adjoint.pipeline import after_graph_passes, value_names
+from tests.lower.contractions.test_contractions import AVX512
 
 
 def exhaustive(target, vectors, most, rows, reads, whole):
@@ -63,3 +70,26 @@ def test_the_search_finds_the_tile_that_all_costs_choose(number, monkeypatch):
     expected = best_tile(target, vectors, rows, reads, whole, borders, shifted)
     assert found[1:] == expected[1:]
     assert found[0] == pytest.approx(expected[0], rel=1e-12)
+
+
+def test_rows_at_the_same_place_of_a_cache_evict_each_other():
+    """Planes of 64x64 floats start in the same set of the first-level cache, of 12 ways; padded ones do not."""
+    row = Var("i", 64)
+    even, odd = (Load(Buffer("x", np.dtype("f4"), 64 * n, "external"), as_index(row) * n) for n in (64 * 64, 68 * 68))
+    assert AVX512.l1.ways == 12
+    assert evicted_lines(AVX512, even, (row,), (17,)) == 17
+    assert evicted_lines(AVX512, even, (row,), (16,)) == 0
+    assert evicted_lines(AVX512, odd, (row,), (17,)) == 0
+
+
+@pytest.mark.parametrize(("size", "padded"), [(64, True), (63, False)])
+def test_an_image_whose_planes_evict_each_other_is_read_with_its_padding(size, padded):
+    x, ct = param("x", (1, 68, size, size)), param("ct", (1, 13, size, size))
+    operator = Conv2dWeightGradient((1, 1), (2, 2), (1, 1), 1, (5, 5))
+    function = after_graph_passes(Function("f", (x, ct), (apply(operator, x, ct),)))
+    context, found = contractions_of(function, AVX512, value_names(function))
+    (made,) = found.values()
+    plan = plan_channel_lanes(context, made.contraction)
+    assert plan is not None
+    assert plan.tile == (17, 1, 1)
+    assert (plan.contraction.right.buffer is not context.buffers[x]) == padded

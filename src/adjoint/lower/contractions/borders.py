@@ -8,9 +8,10 @@ row of the result alone, so that rows with the same steps form a piece, with a l
     for i in 1..4:  for a in 0..3: sums[i] += x[i + a - 1] * w[a]
     for i in 4..5:  for a in 0..2: sums[i] += x[i + a - 1] * w[a]
 
-In a weight's gradient, rows are taps, and steps are rows of the image, of which a block may have a part: there, each
-step is a branch. A tile of several rows leaves out single rows at some steps, if it is unrolled along both. Sums are the same without these products as long
-as all numbers are finite: an infinite weight that meets a border does not make a NaN of it.
+In a weight's gradient, rows are taps, and steps are rows of the image. Where a block has some of these, or few products
+are outside, each step is a branch. A tile of several rows leaves out single rows at some steps, if it is unrolled along
+both. Sums are the same without these products as long as all numbers are finite: an infinite weight that meets a border
+does not make a NaN of it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ from adjoint.lower.contractions.blocking import block_size
 from adjoint.lower.contractions.borders import Border, Image, borders_of, image_of, padded_operands, padding_cycles
 from adjoint.lower.contractions.contraction import Contraction, transposed_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, packing_cycles
-from adjoint.lower.contractions.split_k_tile import TileReads, best_tile
+from adjoint.lower.contractions.split_k_tile import TileReads, best_tile, evicted_lines
 
 __all__ = ["ChannelLanesPlan", "plan_channel_lanes"]
 
@@ -157,7 +157,7 @@ class _Planner:
         lanes = costs.useful_lanes(self.context.target, c.rows, itemsize)
         target = self.context.target.narrowed(lanes * itemsize)
         padded = padded_operands(self.context, c)
-        borders = borders_of(padded, c.right, rows, c.k, costs.MAX_INSIDE_CHANNEL_LANES)
+        borders = borders_of(padded, c.right, rows, c.k, costs.MAX_INSIDE_BRANCH)
         # Tiles of several images read many lines: only where the rows of one are few.
         inner = next(n for n in range(len(rows)) if prod(v.extent for v in rows[n + 1 :]) < costs.CHANNEL_LANES_FEW)
         reads = TileReads.of(target, c.right, rows[inner:], c.k, lanes * itemsize, most)
@@ -183,8 +183,21 @@ class _Planner:
         if image is None or image.buffer is c.right.buffer or not all(map(plan.leaves_out, image.borders)):
             return replace(plan, cycles=cycles)
         source = replace(c, right=Load(image.buffer, flatten(image.at, image.shape)))
+        # Planes of an image without padding are often multiples of the distance at which lines evict each other.
+        lost = self._eviction_cycles(plan, source.right) - self._eviction_cycles(plan, c.right)
         saved = padding_cycles(self.context, c.right)
-        return replace(plan, contraction=source, borders=image.borders, cycles=max(cycles - saved, 1.0))
+        if lost > saved:
+            return replace(plan, cycles=cycles)
+        return replace(plan, contraction=source, borders=image.borders, cycles=max(cycles + lost - saved, 1.0))
+
+    def _eviction_cycles(self, plan: ChannelLanesPlan, image: Load) -> float:
+        """Cycles to read again what rows of a tile evict of each other in the first-level cache."""
+        target = self.context.target
+        lines = evicted_lines(target, image, plan.rows, plan.tile)
+        tiles = prod(ceil(v.extent / size) for v, size in zip(plan.rows, plan.tile, strict=True))
+        batches = prod(v.extent for v in plan.batch)
+        nbytes = lines * target.line_bytes * tiles * batches * plan.panels * plan.contraction.depth
+        return nbytes / target.l2_bytes_per_cycle
 
 
 def _groups(rows: tuple[Var, ...], tile: tuple[int, ...]) -> Iterator[tuple[int, int]]:

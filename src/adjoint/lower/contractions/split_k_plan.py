@@ -64,7 +64,7 @@ class SplitKPlan:
     borders : tuple of Border
         Padding of `other` whose products are left out; tiles have one row along their axes.
     branches : tuple of Border
-        The same along the axis that blocks divide, of which a step is a branch.
+        The same along axes that blocks divide, or with few such products: there, each step is a branch.
     windows : tuple of Window
         The row axes along which not `other`, but the panel is shifted.
     cycles : float
@@ -143,7 +143,7 @@ def plan_split_k(target: Target, c: Contraction, padded: Mapping[Buffer, Value] 
     found: list[tuple[SplitKPlan, tuple[Load, Load]]] = []
     for operands in ((c.left, c.right), (c.right, c.left)):
         panel, other = _forwards(c, *operands)
-        planner = _planner(model, c, panel, other, borders_of(padded, other, c.axes, c.k))
+        planner = _planner(model, c, panel, other, borders_of(padded, other, c.axes, c.k, costs.MAX_INSIDE_BRANCH))
         if planner is not None:
             found.append((planner.plan(None), operands))
     without = [f for f in found if not f[0].windows]
@@ -241,6 +241,8 @@ class _Planner:
         if not m_blocked and read > costs.l3_block_bytes(target):
             # Every panel but the first reads it from memory once more; products hide half of that (Zen 5).
             cycles += (panels - 1) * read / costs.far_bytes_per_cycle(target) / 2
+        whole = [v for v, some in zip(c.k, blocks, strict=True) if some == v.extent]
+        pieces = tuple(b for b in self.borders if b.share < costs.MAX_INSIDE and b.step in whole)
         return SplitKPlan(
             contraction=c,
             panel=panel,
@@ -256,8 +258,8 @@ class _Planner:
             groups=groups,
             m_blocked=m_blocked,
             convert_other=convert_other,
-            borders=tuple(b for b in self.borders if dict(zip(c.k, blocks, strict=True))[b.step] == b.step.extent),
-            branches=tuple(b for b in self.borders if dict(zip(c.k, blocks, strict=True))[b.step] != b.step.extent),
+            borders=pieces,
+            branches=tuple(b for b in self.borders if b not in pieces),
             windows=self.windows,
             cycles=cycles,
         )

@@ -18,7 +18,7 @@ from adjoint.lower.contractions.borders import Border
 from adjoint.lower.contractions.gemm_plan import blocks_within
 from adjoint.lower.loops import pieces
 
-__all__ = ["Piece", "TileReads", "best_tile", "row_pieces"]
+__all__ = ["Piece", "TileReads", "best_tile", "evicted_lines", "row_pieces"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,14 @@ class Piece:
     def share(self) -> float:
         """The fraction of all steps that they need."""
         return (self.steps[1] - self.steps[0]) / self.step.extent if self.step is not None else 1.0
+
+
+def evicted_lines(target: Target, other: Load, rows: Sequence[Var], tile: Sequence[int]) -> int:
+    """Cache lines of a load that the rows of a tile read in each step, if they evict each other; else 0."""
+    steps = ((other.index.coefficient(v) or 0) * other.dtype.itemsize for v in rows)
+    lines = _distinct(_places(tuple(zip(steps, tile, strict=True))) // target.line_bytes)
+    sets = target.l1.nbytes // (target.l1.ways * target.line_bytes)
+    return len(lines) if np.bincount(lines % sets).max() > costs.aliased_rows(target) else 0
 
 
 @lru_cache(maxsize=1024)
