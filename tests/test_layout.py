@@ -163,7 +163,6 @@ TESTED_IN = {
     "codegen/transpose": "lower/contractions/test_contractions.py",
     "codegen/types": "ops/test_compiled.py",
     "codegen/values": "codegen/test_indices.py",
-    "codegen/writer": "codegen/test_partial_loads.py",
     "data/files": "data/test_fashion.py",
     "data/retrieval": "data/test_fashion.py",
     "data/text/saved": "data/text/test_tokenizers.py",
