@@ -107,7 +107,7 @@ class ValueEmitter:
             around = sum(depth < innermost for depth, _ in terms)
             for part in (terms[:around], terms[around:]):
                 if part:
-                    offset = self.sum(part)
+                    offset = self.total(part)
                     where = self.w.hoisted(f"{step} {type_}, ptr {where}, i64 {offset}", where, offset)
         # Not hoisted, since it is part of the instruction that reads or writes.
         return self.w.pure(f"{step} {type_}, ptr {where}, i64 {distance}") if distance else where
@@ -329,7 +329,7 @@ class ValueEmitter:
     def index(self, index: Index) -> str:
         """An index that is uniform across lanes."""
         terms, constant = self.terms(index)
-        total = self.sum(terms)
+        total = self.total(terms)
         if not total:
             return str(constant)
         return self.w.hoisted(f"add nsw i64 {total}, {constant}", total) if constant else total
@@ -349,7 +349,7 @@ class ValueEmitter:
             terms.sort(key=itemgetter(0))
         return terms, constant
 
-    def sum(self, terms: Sequence[tuple[int, str]]) -> str:
+    def total(self, terms: Sequence[tuple[int, str]]) -> str:
         """The sum of terms; empty if there are none."""
         total = ""
         for _, text in terms:

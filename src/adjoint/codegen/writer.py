@@ -132,7 +132,7 @@ class Writer:
         return f"call {result} @{name}({', '.join(f'{t} {a}' for t, a in zip(types, args, strict=True))})"
 
     def opaque(self, type_: str, value: str) -> str:
-        """The text of a call that returns an integer or a pointer, of which only LLVM's code generator knows this."""
+        """The text of a call whose result is its operand, which no LLVM pass before instruction selection knows."""
         if type_ == "ptr":
             return self.call_text("llvm.strip.invariant.group.p0", "ptr", ["ptr"], [value])
         return self.call_text(f"llvm.expect.{type_}", type_, [type_, type_], [value, "1"])
