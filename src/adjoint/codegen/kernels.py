@@ -39,7 +39,7 @@ def emit_kernel(
 
 
 class _Induction(NamedTuple):
-    """An induction variable of a loop: names of its value and of the following one, and what both are."""
+    """An induction variable of a loop: the names of its value and of the next one, and how both are computed."""
 
     name: str
     following: str
@@ -248,7 +248,7 @@ class _KernelEmitter(ValueEmitter):
         self.w.line(f"  br i1 {more}, label %{head}, label %{after}")
         self.w.line(f"{after}:")
 
-    def inductions(self, loop: For) -> Iterator["_Induction"]:
+    def inductions(self, loop: For) -> Iterator[_Induction]:
         """The variables of a loop: its counter, and the pointers that it advances (`strength_reduction`)."""
         name = self.w.name()
         yield _Induction(name, self.w.name(), "i64", "0", f"add nuw nsw i64 {name}, 1")

@@ -47,10 +47,13 @@ class Writer:
         return self._scopes[-1].lines
 
     def name(self) -> str:
-        """A new value name."""
+        """A new name for a value of the current scope."""
+        return self._named(len(self._scopes) - 1)
+
+    def _named(self, depth: int) -> str:
         self._count += 1
         made = f"%v{self._count}"
-        self._depths[made] = len(self._scopes) - 1
+        self._depths[made] = depth
         return made
 
     def label(self, hint: str) -> str:
@@ -79,11 +82,10 @@ class Writer:
 
     def _add(self, text: str, depth: int) -> str:
         """Add a pure instruction to a scope, and return its name."""
-        self._count += 1
-        scope, made = self._scopes[depth], f"%v{self._count}"
+        scope, made = self._scopes[depth], self._named(depth)
         scope.lines.append(f"  {made} = {text}")
         scope.texts.append(text)
-        self._names[text], self._depths[made] = made, depth
+        self._names[text] = made
         return made
 
     def depth(self, value: str) -> int:
@@ -132,15 +134,14 @@ class Writer:
         return f"call {result} @{name}({', '.join(f'{t} {a}' for t, a in zip(types, args, strict=True))})"
 
     def opaque(self, type_: str, value: str) -> str:
-        """The text of a call whose result is its operand, which no LLVM pass before instruction selection knows."""
+        """The text of a call whose result is its operand, which LLVM's loop strength reduction does not know."""
         if type_ == "ptr":
             return self.call_text("llvm.strip.invariant.group.p0", "ptr", ["ptr"], [value])
         return self.call_text(f"llvm.expect.{type_}", type_, [type_, type_], [value, "1"])
 
     def alloca(self, text: str) -> str:
         """Allocate stack memory in the entry block."""
-        self._count += 1
-        made = f"%v{self._count}"
+        made = self._named(0)
         self.entry.append(f"  {made} = alloca {text}")
         return made
 

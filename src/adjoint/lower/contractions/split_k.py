@@ -267,11 +267,9 @@ class SplitKBuilder:
         width = self._whole(columns)
         blocks = [Var(f"b{n}", piece.many) for n, piece in enumerate(some)]
         inner = [Var(f"i{n}", piece.size) for n, piece in enumerate(some)]
-        row = {
-            v: as_index(b) * piece.size + as_index(i) + piece.first
-            for v, b, i, piece in zip(plan.rows, blocks, inner, some, strict=True)
-        }
-        row[plan.rows[0]] = row[plan.rows[0]] + at.row
+        first = {v: as_index(b) * piece.size + piece.first for v, b, piece in zip(plan.rows, blocks, some, strict=True)}
+        first[plan.rows[0]] = first[plan.rows[0]] + at.row
+        row = {v: first[v] + as_index(i) for v, i in zip(plan.rows, inner, strict=True)}
         acc = Buffer("acc", c.dtype, prod(i.extent for i in inner) * width, "register")
         spot = ravel(inner, {i: as_index(i) for i in inner}) * width
         limits = {v: (0, b) for v, b in zip(c.k, plan.blocks, strict=True)}
@@ -302,11 +300,11 @@ class SplitKBuilder:
 
         walk = (*blocks, *around)
         hint = spread_prefetches(ahead, ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
-        tile = {v: as_index(b) * piece.size + piece.first for v, b, piece in zip(plan.rows, blocks, some, strict=True)}
-        inside = [(b.coordinate(tile[b.row], where[b.step]), b.extent) for b in plan.branches]
-        late = [(at_, extent) for at_, extent in inside if at_.variables().intersection(after)]
+        # Tiles have one row along the axis of a border.
+        inside = [(b.coordinate(first[b.row], where[b.step]), b.extent) for b in plan.branches]
+        late = [one for one in inside if one[0].variables().intersection(after)]
         products = _in_branches(after, sweep("fma"), late)
-        products = _in_branches(around, (*hint, *products), [some for some in inside if some not in late])
+        products = _in_branches(around, (*hint, *products), [one for one in inside if one not in late])
         return nest(blocks, (*sweep("fetch"), *products, *sweep("put")))
 
 

@@ -26,8 +26,8 @@ After::
 
 What follows a sum is then computed for a vector of rows instead of one scalar at a time; and several rows are in flight
 at once, where a single row is one chain of dependent operations: the tree of its lanes, the logarithm or root of the
-sum, then all elements. The arithmetic of a row is unchanged, to the bit. If few rows divide their number, the last
-block has fewer than others.
+sum, then all elements. The arithmetic of a row is unchanged, to the bit. If no block
+divides the number of rows, the last one is shorter.
 """
 
 from collections.abc import Iterator, Sequence
@@ -88,7 +88,7 @@ class _Step:
 
 
 def _rows(kernel: Kernel, lanes: int, target: Target) -> int:
-    """Rows of a block: a power of two that divides the number of units, if there is one that pays off."""
+    """Rows of a block: a power of two, one that divides the number of units if such a block pays off."""
     units = max(kernel.unit.extent, 1)
     most = lanes
     least, room = costs.JAMMED_UNITS * costs.units(target), costs.jammed_bytes(target)
