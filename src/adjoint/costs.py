@@ -451,6 +451,11 @@ MAX_UNROLLED = 128
 MAX_UNROLLED_WINDOW = 256
 #: The same in a tile of a depthwise convolution, whose rows share what they load if the code is in one piece.
 MAX_UNROLLED_DEPTHWISE = 600
+#: Most elements of a window of a transposed depthwise convolution whose phases one kernel computes (code size).
+MAX_TRANSPOSED_TAPS = 150
+#: Fraction of the vector registers that the sums of such a tile may fill: LLVM keeps weights in others, and spills
+#: where too few are left (Zen 4: 4x4 windows on images of 24x24 take 126 us with 16 sums, and 204 us with 24).
+TRANSPOSED_SUMS = 1 / 2
 #: Fewest elements of a run that is worth a vector load.
 MIN_RUN = 4
 #: Tiles are compared with their traffic if they take at most this many times the cycles of the best without it.

@@ -45,6 +45,7 @@ from adjoint.lower.analysis.inlining import (
 from adjoint.lower.attention.online_softmax import attention_kernels
 from adjoint.lower.bundles import Bundle, Description, bundles_of, describe
 from adjoint.lower.context import Context, group_inliner
+from adjoint.lower.contractions.depthwise_transposed import depthwise_transposed_kernel, plan_depthwise_transposed
 from adjoint.lower.contractions.matching import match_contraction
 from adjoint.lower.contractions.schedules import PlannedContraction, contraction_kernels, plan_contraction
 from adjoint.lower.control import Body, nested_kernel
@@ -255,6 +256,8 @@ class _Builder:
             raise VerifyError(
                 f"{group.root.op.name} lowers to neither an element nor a reduction; fix its lower method"
             )
+        if (transposed := plan_depthwise_transposed(context, group)) is not None:
+            return [depthwise_transposed_kernel(context, group, transposed)]
         return reduction_kernels(context, group, description, out)
 
 

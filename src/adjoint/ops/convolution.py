@@ -290,6 +290,11 @@ class ConvTranspose2d(Sliding):
         Sliding.__post_init__(self)
         object.__setattr__(self, "size", tuple(self.size))
 
+    def is_depthwise_by_two(self, w: TensorType) -> bool:
+        """Whether each channel has a window of its own, of at least two rows and columns, that moves by two."""
+        own = w.shape[:2] == (self.groups, 1) and min(w.shape[2:]) >= 2
+        return self.axes == 2 and own and self.stride == (2, 2) and self.dilation == (1, 1)
+
     def infer(self, *inputs: TensorType) -> TensorType:
         """The type of the image of the convolution."""
         x, w = self.check(*inputs)

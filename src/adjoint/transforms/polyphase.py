@@ -29,7 +29,7 @@ operator includes the padding, what it cuts off never is.
 """  # noqa: E501 - a line of graph text
 
 from itertools import product
-from math import gcd
+from math import gcd, prod
 
 from adjoint import costs
 from adjoint.ir import Function, Value, apply, rebuild
@@ -68,12 +68,19 @@ def polyphase(function: Function) -> Function:
 
     def replaced(value: Value, inputs: tuple[Value, ...]) -> Value | None:
         if isinstance(value.op, ConvTranspose2d):
+            if _has_kernel(value.op, *inputs):
+                return None
             return _in_phases(value.op, *inputs).in_place_of(value)
         if isinstance(value.op, WindowSpread) and _in_few_phases(value.op) and value.type.size:
             return _spread_in_phases(value.op, *inputs).in_place_of(value)
         return None
 
     return Function(function.name, function.params, rebuild(function.results, replaced), function.attrs)
+
+
+def _has_kernel(op: ConvTranspose2d, x: Value, w: Value) -> bool:
+    """Whether all phases are computed by one kernel, of `adjoint.lower.contractions.depthwise_transposed`."""
+    return op.is_depthwise_by_two(w.type) and x.shape[3] > 1 and prod(w.shape[2:]) <= costs.MAX_TRANSPOSED_TAPS
 
 
 def _in_phases(op: ConvTranspose2d, x: Value, w: Value) -> Value:

@@ -10,7 +10,7 @@ import numpy as np
 from adjoint.errors import CompileError
 from adjoint.ir import Value, is_param
 from adjoint.kernel.index import Index, Var, as_index, flatten
-from adjoint.kernel.ir import Apply, Expr, dynamics, postorder
+from adjoint.kernel.ir import Apply, Const, Expr, dynamics, postorder
 from adjoint.kernel.scalars import SCALARS
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.inlining import (
@@ -54,7 +54,7 @@ class AccessPattern:
     flat : tuple of bool
         For each operand: whether it is only ever read at the same row-major position as the result.
     product : bool
-        Whether it is a sum of products of two operands: a contraction.
+        Whether it is a sum of products of two operands, one of which may be 0 where it does not exist: a contraction.
     flops : float
         Operations per element, not counting those of operands.
     attention_key : tuple
@@ -153,7 +153,7 @@ def _pattern(value: Value, made: Any, flat: Sequence[bool]) -> AccessPattern:
             made.kind == "add"
             and isinstance(body, Apply)
             and body.function == "mul"
-            and all(isinstance(x, _Probe) for x in body.operands)
+            and all(isinstance(_where_it_exists(x), _Probe) for x in body.operands)
         )
         return AccessPattern("reduce", tuple(flat), product)
     if isinstance(made, Scatter):
@@ -168,6 +168,13 @@ def _pattern(value: Value, made: Any, flat: Sequence[bool]) -> AccessPattern:
     if isinstance(made, _Probe):
         return AccessPattern("view", tuple(flat))
     return AccessPattern("pointwise", tuple(flat), False, flops_of([made]))
+
+
+def _where_it_exists(factor: Expr) -> Expr:
+    """What a factor is where it is not a constant."""
+    if isinstance(factor, Apply) and factor.function == "select" and isinstance(factor.operands[2], Const):
+        return factor.operands[1]
+    return factor
 
 
 def _attention_keys(value: Value, attention: FusedAttention) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
