@@ -315,9 +315,19 @@ def chain_cycles(target: Target) -> float:
     return target.fma_latency + 0.5
 
 
+#: Instructions that a core has in flight, so that it starts the next tile before it ends one (Intel since Skylake: 224;
+#: AMD Zen 4: 320; Arm Cortex-A76: 128).
+REORDER_WINDOW = 200
+
+
 def copy_cycles(lanes: int) -> float:
     """Cycles per element of a packing copy: a load, a store and address arithmetic per vector (Zen 5)."""
     return 1.6 / lanes
+
+
+def padding_cycles(target: Target) -> float:
+    """Cycles to copy a vector of a row between zeros; one that is wider than the units passes through several times."""
+    return PADDED_COPY_CYCLES * max(target.vector_bytes / target.datapath_bytes, 1.0)
 
 
 def transpose_cycles(lanes: int, stride: int = 1) -> float:
@@ -393,8 +403,9 @@ STEP_CYCLES = 3
 #: Cycles for a vector of an inner product along long rows of every second element; and along others, if windows share
 #: what they read (Zen 5).
 STRIDED_INNER_CYCLES, SHARED_INNER_CYCLES = 1.7, 0.62
-#: Cycles to copy a vector of a phase of a row: a load, a shuffle and a store (Zen 5).
-PHASE_CYCLES = 2.0
+#: Cycles to copy a vector of a row of an image between zeros, if it is as wide as the units: a load, a store, and their
+#: share of the zeros (Zen 4).
+PADDED_COPY_CYCLES = 2.0
 #: Fraction that a remainder tile costs beyond its arithmetic: extra code, and loops of different lengths.
 EDGE_COST = 0.02
 #: Factor on the additions to a partial vector of strided lanes, which are masked.

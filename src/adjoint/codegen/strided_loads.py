@@ -24,6 +24,9 @@ __all__ = [
 #: Bytes of vectors of which one instruction picks any lanes of two (AVX-512's vpermt2ps), and most vectors of a window.
 _PERMUTED_BYTES, _MAX_LOADS = 64, 8
 
+#: Most lanes that are read one by one, where others are 0: with two loads and a shuffle, they would take as long.
+_MAX_INSERTED = 2
+
 #: Minimum number of elements of a contiguous run for which a vector load is used.
 _MIN_RUN = 4
 
@@ -54,14 +57,19 @@ def without_lane(index: Index, var: Var) -> Index:
     return Index(index.constant, frozenset(t for t in index.terms if not uses(t[0], var)))
 
 
-def guarded_lanes(guard: Expr | None, var: Var, width: int) -> tuple[int, ...] | None:
-    """The lanes for which a guard holds, if it is a comparison that depends on the lane alone, or several; or None."""
+def guarded_lanes(
+    guard: Expr | None, var: Var, width: int, unrolled: Callable[[Index], Index] = lambda index: index
+) -> tuple[int, ...] | None:
+    """The lanes for which a guard holds, if it is a comparison that depends on the lane alone, or several; or None.
+
+    `unrolled` puts numbers in the place of other variables whose values are known.
+    """
     if guard is None:
         return tuple(range(width))
     if not isinstance(guard, Apply):
         return None
     if guard.function == "and":
-        parts = [guarded_lanes(operand, var, width) for operand in guard.operands]
+        parts = [guarded_lanes(operand, var, width, unrolled) for operand in guard.operands]
         every = [set(part) for part in parts if part is not None]
         return tuple(sorted(set.intersection(*every))) if len(every) == len(parts) else None
     if guard.function not in ("lt", "ge"):
@@ -69,10 +77,11 @@ def guarded_lanes(guard: Expr | None, var: Var, width: int) -> tuple[int, ...] |
     place, limit = guard.operands
     if not isinstance(place, Coordinate) or not isinstance(limit, Const):
         return None
-    if not all(uses(atom, var) for atom, _ in place.index.terms):
+    index = unrolled(place.index)
+    if not all(uses(atom, var) for atom, _ in index.terms):
         return None
-    offsets = lane_offsets(place.index, var, width)
-    below = [place.index.constant + offset < limit.value for offset in offsets]
+    offsets = lane_offsets(index, var, width)
+    below = [index.constant + offset < limit.value for offset in offsets]
     return tuple(n for n, holds in enumerate(below) if holds == (guard.function == "lt")) if offsets else None
 
 
@@ -174,6 +183,8 @@ class StridedLoad:
 
     def emit(self) -> str:
         """Emit the load, and return the name of the vector; empty if a gather is needed."""
+        if self.guarded and len(self.read) <= _MAX_INSERTED:
+            return self._from_elements()
         low, span = window(self.place, self.offsets, self.extent)
         size = min(self.width, 1 << (span.bit_length() - 1))
         if 1 < size <= span and all(o - low < size or o - low >= span - size for o in self.offsets):
@@ -182,6 +193,14 @@ class StridedLoad:
         if run < _MIN_RUN or len(self.read) < self.width:
             return self._from_window(low)
         return self._from_runs(run)
+
+    def _from_elements(self) -> str:
+        """A few elements, inserted into zeros one by one."""
+        wide, made = vector(self.type_, self.width), "zeroinitializer"
+        for lane, offset in zip(self.read, self.offsets, strict=True):
+            one = self.w.load(self.buffer, f"load {self.type_}, ptr {self.address(offset)}, align {self.itemsize}")
+            made = self.w.pure(f"insertelement {wide} {made}, {self.type_} {one}, i64 {lane}")
+        return made
 
     def _from_ends(self, low: int, span: int, size: int) -> str:
         """Two vectors at the ends of the window hold all elements."""

@@ -152,7 +152,7 @@ class ValueEmitter:
         assert self.lanes is not None
         buffer, lanes = load.buffer, self.lanes
         every = lane_offsets(load.index, lanes.var, lanes.active)
-        read = guarded_lanes(load.guard, lanes.var, lanes.active) if every else None
+        read = guarded_lanes(load.guard, lanes.var, lanes.active, self.unrolled) if every else None
         if not read:
             return ""
         offsets = tuple(every[lane] for lane in read)
@@ -168,7 +168,7 @@ class ValueEmitter:
             offsets=offsets,
             read=read,
             width=lanes.width,
-            guarded=load.guard is not None,
+            guarded=len(read) < lanes.active,
         ).emit()
 
     def read_one(self, load: Load, guard: Result | None) -> Result:
@@ -324,7 +324,9 @@ class ValueEmitter:
 
     def unrolled(self, index: Index) -> Index:
         """An index with numbers for the variables of unrolled loops: equal for elements that are the same."""
-        return index.substitute({v: as_index(int(n)) for v in index.variables() if (n := self.env[v]).isdecimal()})
+        return index.substitute(
+            {v: as_index(int(n)) for v in index.variables() if (n := self.env.get(v, "")).isdecimal()}
+        )
 
     def index(self, index: Index) -> str:
         """An index that is uniform across lanes."""

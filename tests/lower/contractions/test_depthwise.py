@@ -7,7 +7,7 @@ from adjoint import ops
 from adjoint.compiler import compile
 from adjoint.ir import Function, param
 from adjoint.lower.contractions import schedules
-from adjoint.lower.contractions.depthwise import DepthwisePlan
+from adjoint.lower.contractions.depthwise_plan import DepthwisePlan
 from adjoint.lower.program import contractions_of
 from adjoint.pipeline import after_graph_passes, lower_function, value_names
 from tests.hardware import shared_among_levels

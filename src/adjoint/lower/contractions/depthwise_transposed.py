@@ -125,7 +125,7 @@ class TransposedPlan:
         wide = [(many, ceil(columns / (2 * self.lanes))) for _, many, columns in self.panels]
         total = 0.0
         for _, strips, strip in pieces(self.extent[0], self.strip):
-            total += strips * self.rows_read(strip) * self.pitch / self.lanes * costs.PHASE_CYCLES
+            total += strips * self.rows_read(strip) * self.pitch / self.lanes * costs.padding_cycles(target)
             for (_, many, rows), (number, vectors) in product(pieces(strip, self.rows), wide):
                 total += strips * many * number * self._tile_cycles(target, rows, vectors)
         return total
@@ -153,10 +153,12 @@ def plan_depthwise_transposed(context: Context, group: Group) -> TransposedPlan 
         return None
     down, across = (Taps(w.shape[2 + axis], op.padding[axis]) for axis in range(2))
     columns = ceil(op.size[1] / 2)
-    useful = costs.useful_lanes(context.target, columns, compute_dtype(x.dtype).itemsize)
-    lanes = min(useful, 1 << (columns - 1).bit_length())
-    plan = TransposedPlan((x.shape[2], x.shape[3]), (op.size[0], op.size[1]), down, across, max(lanes, 2))
-    return _best(context.target, _in_strips(context.target, plan, prod(x.shape[:2]), compute_dtype(x.dtype).itemsize))
+    itemsize = compute_dtype(x.dtype).itemsize
+    useful = costs.useful_lanes(context.target, columns, itemsize)
+    lanes = max(min(useful, 1 << (columns - 1).bit_length()), 2)
+    plan = TransposedPlan((x.shape[2], x.shape[3]), (op.size[0], op.size[1]), down, across, lanes)
+    plan = _in_strips(context.target, plan, prod(x.shape[:2]), itemsize)
+    return _best(context.target.narrowed(lanes * itemsize), plan)
 
 
 def _in_strips(target: Target, plan: TransposedPlan, planes: int, itemsize: int) -> TransposedPlan:

@@ -54,7 +54,7 @@ from adjoint.lower.analysis.inlining import BOOL, I64, output_vars
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs, store_result
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.conversion import convert_operands
-from adjoint.lower.contractions.depthwise import rows_read
+from adjoint.lower.contractions.depthwise_plan import rows_read
 from adjoint.lower.contractions.inner_product_plan import InnerProductPlan, column_axis
 from adjoint.lower.contractions.packing import pack_along
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches

@@ -26,7 +26,7 @@ from adjoint.lower.contractions.channel_lanes import channel_lanes_kernels
 from adjoint.lower.contractions.channel_lanes_plan import ChannelLanesPlan, plan_channel_lanes
 from adjoint.lower.contractions.collapsed import CollapsedPlan, collapsed_kernels, plan_collapsed
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.depthwise import DepthwisePlan, depthwise_kernel, plan_depthwise
+from adjoint.lower.contractions.depthwise import depthwise_kernel
 from adjoint.lower.contractions.depthwise_gradient import (
     DepthwiseGradientPlan,
     depthwise_gradient_kernels,
@@ -37,6 +37,7 @@ from adjoint.lower.contractions.depthwise_lanes import (
     depthwise_lanes_kernels,
     plan_depthwise_lanes,
 )
+from adjoint.lower.contractions.depthwise_plan import DepthwisePlan, plan_depthwise
 from adjoint.lower.contractions.gemm import gemm_kernels
 from adjoint.lower.contractions.gemm_plan import GemmPlan, gemm_plans, plan_gemm
 from adjoint.lower.contractions.gemm_prefetch import epilogue_streams
