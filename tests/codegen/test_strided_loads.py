@@ -7,11 +7,12 @@ from adjoint import ops
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.strided_loads import contiguous_run, lane_offsets, window_loads
 from adjoint.compiler import CompileOptions, compile
-from adjoint.ir import Function, param
+from adjoint.ir import Function, apply, param
 from adjoint.kernel.index import Dynamic, Var, as_index
+from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.pipeline import finish_program, lower_function
+from tests.closeness import agrees_with_graph
 from tests.hardware import AVX512, shared_among_levels
-from tests.lower.contractions.test_inner_product import weight_gradient
 
 LANE, OTHER = Var("l", 16), Var("i", 5)
 
@@ -100,7 +101,9 @@ def test_strided_rows_are_numpys(step, level, rows):
 
 def test_taps_that_move_by_two_share_what_they_load():
     """Even and odd elements are picked from the same two vectors; the next even ones lack the last of them only."""
-    program = finish_program(lower_function(weight_gradient(1, 40, 72, 3, stride=2), AVX512))
+    x, ct = param("x", (1, 40, 73, 73)), param("ct", (1, 40, 36, 36))
+    op = Conv2dWeightGradient((2, 2), (0, 0), (1, 1), 40, (3, 3))
+    program = finish_program(lower_function(Function("dw", (x, ct), (apply(op, x, ct),)), AVX512))
     blocks = "".join(emit_modules(program, AVX512)).split("br label")
     products = max(blocks, key=lambda block: block.count("@llvm.fmuladd"))
     assert products.count("@llvm.fmuladd") == 9
@@ -108,3 +111,15 @@ def test_taps_that_move_by_two_share_what_they_load():
     assert products.count("load <16 x float>") == 3 * 2 + 1 + 9
     # The third tap of a row needs one element more; where a row begins with an odd element, so does the second.
     assert products.count("load float") == products.count("select <16 x i1>") == 4
+
+
+def test_a_few_lanes_beside_zeros_are_inserted_one_by_one():
+    """Of the 17 columns of the result, two vectors hold 16; the last one reads two elements of each row, or one."""
+    x, w = param("x", (4, 8, 33, 33)), param("w", (8, 1, 3, 3))
+    function = Function("f", (x, w), (ops.conv2d(x, w, stride=2, padding=1, groups=8),))
+    text = "".join(emit_modules(finish_program(lower_function(function, AVX512)), AVX512))
+    assert "insertelement <16 x float> zeroinitializer" in text
+    assert "gather" not in text
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function, options=CompileOptions(threads=1, cache=False))(*arrays), function, *arrays)

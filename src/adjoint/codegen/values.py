@@ -154,7 +154,7 @@ class ValueEmitter:
         every = lane_offsets(load.index, lanes.var, lanes.active)
         read = guarded_lanes(load.guard, lanes.var, lanes.active, self.unrolled) if every else None
         if not read:
-            return ""
+            return "" if read is None else "zeroinitializer"
         offsets = tuple(every[lane] for lane in read)
         fixed = without_lane(load.index, lanes.var)
         return StridedLoad(

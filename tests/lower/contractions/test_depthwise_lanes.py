@@ -88,7 +88,7 @@ def test_tiles_leave_out_pixels_at_borders(monkeypatch):
     """Of rows of 8 pixels, windows of five leave out six of forty products."""
     only_this_kind(monkeypatch)
     plan = plan_of(depthwise(2, 16, (8, 8), (5, 5)))
-    border = plan.border(plan.contraction.n)
+    border = plan.image.border(plan.contraction.n)
     assert plan.pixels == 8
     assert border.tiles(8) == [(0, 1, 8)]
     assert border.runs(0, 8) == [(0, 1, (2, 8)), (1, 1, (1, 8)), (2, 1, (0, 8)), (3, 1, (0, 7)), (4, 1, (0, 6))]

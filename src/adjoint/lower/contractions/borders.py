@@ -15,14 +15,16 @@ does not make a NaN of it.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from itertools import groupby
 from math import prod
 
 from adjoint import costs
 from adjoint.ir import Value
-from adjoint.kernel.index import Index, Var, unflatten
-from adjoint.kernel.ir import Buffer, Load
+from adjoint.kernel.index import Index, Var, as_index, flatten, unflatten
+from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, Load
 from adjoint.lazy_dataclass import dataclass
+from adjoint.lower.analysis.inlining import BOOL, I32
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.loops import pieces
@@ -111,6 +113,24 @@ class Image:
     shape: tuple[int, ...]
     at: tuple[Index, ...]
     borders: tuple[Border, ...] = ()
+
+    def border(self, row: Var) -> Border | None:
+        """The border along an axis of the result, if there is one."""
+        return next((b for b in self.borders if b.row is row), None)
+
+    def element(self, at: Mapping[Var, Index], guard: Expr | None = None) -> Load:
+        """The element at a point of the axes, whose row is inside; 0 where its column is not, or the guard fails."""
+        *outer, high, wide = (index.substitute(at) for index in self.at)
+        rows, columns = self.shape[-2:]
+        # The remainder says that the row is inside.
+        place = flatten((*outer, high % rows, as_index(0)), self.shape) + wide
+        tests = [guard] if guard is not None else []
+        if wide.low < 0:
+            tests.append(Apply("ge", (Coordinate(wide, I32), Const(0, I32)), BOOL))
+        if wide.high >= columns:
+            tests.append(Apply("lt", (Coordinate(wide, I32), Const(columns, I32)), BOOL))
+        every = reduce(lambda a, b: Apply("and", (a, b), BOOL), tests) if tests else None
+        return Load(self.buffer, place, every)
 
 
 def image_of(context: Context, load: Load, rows: Sequence[Var], k: Sequence[Var]) -> Image | None:

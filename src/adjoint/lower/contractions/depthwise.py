@@ -14,7 +14,7 @@ image padded or in place (`depthwise_plan`). The products of an element are adde
 the same order as in a GEMM, so both give the same bits, for finite numbers in place (`borders`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
@@ -22,12 +22,11 @@ from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, For, Kerne
 from adjoint.kernel.rewrite import rewritten
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.access import flops_of
-from adjoint.lower.analysis.inlining import BOOL, I32, I64
+from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context, finish_kernel, store_result
-from adjoint.lower.contractions.borders import Image
 from adjoint.lower.contractions.depthwise_plan import DepthwisePlan
 from adjoint.lower.contractions.gemm_prefetch import far_accesses
-from adjoint.lower.contractions.planes import first_plane
+from adjoint.lower.contractions.planes import plane_region
 from adjoint.lower.contractions.prefetch import Region, region
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, pieces, tiled, unravel, vector_runs
@@ -54,9 +53,7 @@ def _tiles_of_images(context: Context, group: Group, plan: DepthwisePlan) -> tup
     unit = Var("u", prod(v.extent for v in others))
     following = (as_index(unit) + 1) % unit.extent
     at, then = unravel(others, as_index(unit)), unravel(others, following)
-    element = Var("s", prod(image.shape[-2:]))
-    start = first_plane(image, {**dict.fromkeys((*c.axes, *c.k), as_index(0)), **then}) * element.extent
-    ahead = region(context, group, image.buffer, as_index(element), {element: element.extent}, {element: start})
+    ahead = plane_region(context, group, image, {**dict.fromkeys((*c.axes, *c.k), as_index(0)), **then})
     runs = border.tiles(plan.rows) if border is not None else pieces(plan.row.extent, plan.rows)
     tile = Var("tile", sum(many for _, many, _ in runs))
     own = ahead.share(as_index(tile), tile.extent) if ahead is not None else None
@@ -102,18 +99,6 @@ def _single_tiles(context: Context, group: Group, plan: DepthwisePlan) -> tuple[
         return tiled(across, c.columns, width, _Tile(context, group, plan, at, row, rows, own, end).statements)
 
     return unit, tiled(down, plan.row.extent, plan.rows, strip)
-
-
-def _element(image: Image, at: Mapping[Var, Index]) -> Load:
-    """The element of an image at a point of the axes, whose row is inside; 0 where its column is not."""
-    high, wide = (index.substitute(at) for index in image.at[-2:])
-    rows, columns = image.shape[-2:]
-    # The remainder says that the row is inside.
-    place = (first_plane(image, at) * rows + high % rows) * columns + wide
-    tests = [Apply("ge", (Coordinate(wide, I32), Const(0, I32)), BOOL)] * (wide.low < 0)
-    tests += [Apply("lt", (Coordinate(wide, I32), Const(columns, I32)), BOOL)] * (wide.high >= columns)
-    guard = Apply("and", tuple(tests), BOOL) if len(tests) > 1 else next(iter(tests), None)
-    return Load(image.buffer, place, guard)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +148,7 @@ class _Tile:
             def add(i: int, n: Index, tap: Var = tap, windows: dict[int, int] = windows) -> Store:
                 where = {**self._point(i, column + n), **outer, down: as_index(windows[i]), across: as_index(tap)}
                 if plan.image is not None:
-                    image: Expr = _element(plan.image, where)
+                    image: Expr = plan.image.element(where)
                 else:
                     inside = Apply("lt", (Coordinate(n, I64), Const(columns, I64)), BOOL) if beyond else None
                     image = c.element(c.right, where, inside)

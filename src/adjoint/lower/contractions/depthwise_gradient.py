@@ -104,7 +104,7 @@ class DepthwiseGradientPlan:
     @property
     def border(self) -> Border | None:
         """The border along the rows of the image."""
-        return next((b for b in self.image.borders if b.row is self.wide), None)
+        return self.image.border(self.wide)
 
 
 def plan_depthwise_gradient(context: Context, c: Contraction) -> DepthwiseGradientPlan | None:

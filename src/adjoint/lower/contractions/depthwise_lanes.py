@@ -25,7 +25,7 @@ from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Stmt, Sto
 from adjoint.kernel.target import Target
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context, finish_kernel
-from adjoint.lower.contractions.borders import Border, Image, image_of
+from adjoint.lower.contractions.borders import Image, image_of
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.packing import pack_columns
@@ -83,10 +83,6 @@ class DepthwiseLanesPlan:
         """Units of work."""
         return prod(v.extent for v in self.outer) * self.panels
 
-    def border(self, row: Var) -> Border | None:
-        """The border along an axis of the result."""
-        return next((b for b in self.image.borders if b.row is row), None)
-
 
 def plan_depthwise_lanes(context: Context, c: Contraction) -> DepthwiseLanesPlan | None:
     """The plan whose tiles have the lowest estimated cost; None if this is no such convolution, or of large images."""
@@ -116,7 +112,7 @@ def _cycles(target: Target, plan: DepthwiseLanesPlan) -> float:
     c, lanes = plan.contraction, plan.lanes
     plane, points = prod(plan.image.shape[-2:]), plan.row.extent * c.columns
     turned = ceil(plane / lanes) * lanes**2 * costs.transpose_cycles(lanes)
-    high, wide = ((border.share if border is not None else 1.0) for border in map(plan.border, (plan.row, c.n)))
+    high, wide = ((border.share if border is not None else 1.0) for border in map(plan.image.border, (plan.row, c.n)))
 
     steps = plan.row.extent * ceil(c.columns / plan.pixels) * c.k[0].extent
     products = costs.multiply_add_cycles(target, points * c.depth * high * wide) + steps * costs.STEP_CYCLES
@@ -172,7 +168,7 @@ class _Builder:
     def _products(self, planes: Buffer, sums: Buffer, panel: Index, ahead: Region | None) -> tuple[Stmt, ...]:
         """The sums of all pixels, row by row; in between, prefetches of the planes `ahead`."""
         plan, c = self.plan, self.plan.contraction
-        row, border = Var("row", plan.row.extent), plan.border(c.n)
+        row, border = Var("row", plan.row.extent), plan.image.border(c.n)
         every = border.tiles(plan.pixels) if border is not None else pieces(c.columns, plan.pixels)
         most = max(every, key=lambda some: some[1])
         body: tuple[Stmt, ...] = ()
@@ -192,7 +188,7 @@ class _Builder:
 
     def _inside(self, body: tuple[Stmt, ...], row: Var, down: Var) -> tuple[Stmt, ...]:
         """Do something if the row of the image that meets a row of the window is inside."""
-        border = self.plan.border(self.plan.row)
+        border = self.plan.image.border(self.plan.row)
         if border is None:
             return body
         return (When(border.coordinate(as_index(row), as_index(down)), 0, border.extent, body),)

@@ -54,7 +54,7 @@ class DepthwisePlan:
     @property
     def border(self) -> Border | None:
         """The border above and below the image, if that is read without it."""
-        return next((b for b in self.image.borders if b.row is self.row), None) if self.image is not None else None
+        return self.image.border(self.row) if self.image is not None else None
 
     def __str__(self) -> str:
         return f"depthwise {self.rows}x{self.vectors}"

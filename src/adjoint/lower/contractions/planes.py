@@ -5,10 +5,13 @@ from math import prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Load, Stmt, Store
+from adjoint.lower.context import Context
 from adjoint.lower.contractions.borders import Image
+from adjoint.lower.contractions.prefetch import Region, region
+from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, unroll_around, vector_loops
 
-__all__ = ["first_plane", "transposed_planes"]
+__all__ = ["first_plane", "plane_region", "transposed_planes"]
 
 
 def first_plane(image: Image, at: Mapping[Var, Index]) -> Index:
@@ -17,6 +20,13 @@ def first_plane(image: Image, at: Mapping[Var, Index]) -> Index:
     for extent, index in zip(image.shape[:-2], image.at[:-2], strict=True):
         first = first * extent + index.substitute(at)
     return first
+
+
+def plane_region(context: Context, group: Group, image: Image, at: Mapping[Var, Index]) -> Region | None:
+    """The plane of an image at a point of all axes, to be prefetched; None where the image is near."""
+    element = Var("s", prod(image.shape[-2:]))
+    start = {element: first_plane(image, at) * element.extent}
+    return region(context, group, image.buffer, as_index(element), {element: element.extent}, start)
 
 
 def transposed_planes(image: Image, to: Buffer, start: int, first: Index, columns: int, lanes: int) -> tuple[Stmt, ...]:
