@@ -80,13 +80,13 @@ def test_rows_that_no_tile_holds_are_padded():
 CASES = [
     (2, 8, (24, 24), (3, 3), 1, None),
     (1, 17, (23, 37), (3, 3), 1, None),
-    (2, 9, (11, 90), (5, 5), 1, (2, 2)),
+    (2, 9, (7, 90), (5, 5), 1, (2, 2)),
     (1, 16, (9, 7), (7, 7), 1, None),
     (2, 8, (20, 21), (3, 5), 1, (0, 1)),
     (1, 16, (12, 13), (4, 2), 1, (3, 1)),
-    (2, 9, (40, 40), (5, 5), 2, None),
+    (2, 9, (20, 40), (5, 5), 2, None),
     (1, 17, (23, 37), (3, 3), 2, None),
-    (2, 8, (19, 150), (7, 7), 2, None),
+    (2, 8, (13, 150), (5, 7), 2, None),
     (1, 16, (31, 33), (3, 3), 2, (0, 0)),
     (2, 8, (20, 45), (3, 5), 2, (1, 0)),
     (1, 18, (30, 31), (5, 3), 2, (2, 2)),
@@ -99,10 +99,9 @@ def test_results_and_gradients_agree_with_the_reference(level, number):
     agrees_with_gradients(depthwise(*CASES[number]), level, number)
 
 
-@pytest.mark.parametrize("image", [None, ops.relu], ids=["in memory", "computed"])
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_results_have_the_bits_of_a_gemm(case, image, monkeypatch):
-    function = depthwise(*case, image)
+@pytest.mark.parametrize("case", [*CASES, (*CASES[0], ops.relu), (*CASES[6], ops.relu)], ids=str)
+def test_results_have_the_bits_of_a_gemm(case, monkeypatch):
+    function = depthwise(*case)
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
     own = partial(compile, options=OPTIONS)
