@@ -273,6 +273,8 @@ TESTED_IN = {
     "lower/winograd/algorithm": "lower/winograd/test_winograd.py",
     "lower/winograd/convolution": "lower/winograd/test_winograd.py",
     "lower/winograd/plan": "lower/winograd/test_winograd.py",
+    "lower/contractions/inner_product_loops": "lower/contractions/test_inner_product.py",
+    "lower/contractions/inner_product_window": "lower/contractions/test_inner_product.py",
     "lower/winograd/transforms": "lower/winograd/test_winograd.py",
     "lower/winograd/weight_gradient_plan": "lower/winograd/test_winograd.py",
     "lower/winograd/weight_gradient": "lower/winograd/test_winograd.py",

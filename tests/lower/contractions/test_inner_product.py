@@ -9,7 +9,7 @@ from adjoint.compiler import CompileOptions, compile
 from adjoint.ir import Function, apply, param
 from adjoint.kernel.index import as_index
 from adjoint.kernel.ir import For, Prefetch, Store, walk
-from adjoint.lower.contractions import inner_product
+from adjoint.lower.contractions import inner_product_loops
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.inner_product_plan import InnerProductPlan
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
@@ -75,9 +75,17 @@ def test_images_are_read_without_the_zeros_around_them(stride, monkeypatch):
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
     made = compile(function, options=OPTIONS)(*arrays)
-    monkeypatch.setattr(inner_product, "image_of", lambda *_: None)
+    monkeypatch.setattr(inner_product_loops, "image_of", lambda *_: None)
     assert any("%" in b.name for k in lower_function(function, AVX512).kernels for b in (*k.reads, *k.scratch))
     np.testing.assert_array_equal(compile(function, options=OPTIONS)(*arrays), made)
+
+
+def test_an_image_whose_rows_are_split_is_padded():
+    """Units of one image have different rows, of which the first or the last are outside."""
+    function = weight_gradient(1, 4, 700, 3)
+    assert plan_of(function).parts == 4
+    assert "%" in "".join(b.name for k in lower_function(function, AVX512).kernels for b in (*k.reads, *k.scratch))
+    agrees_with_the_reference(function, "host")
 
 
 @pytest.mark.parametrize(

@@ -27,21 +27,17 @@ that they cost little memory, and the data exceed a cache, units share the image
 order; a second kernel adds their sums.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import groupby, pairwise, product
 from math import ceil, prod
 from typing import Literal
 
 from adjoint.kernel.index import Index, Var, as_index, flatten
 from adjoint.kernel.ir import (
     Across,
-    Apply,
     Buffer,
     Const,
-    Coordinate,
-    Expr,
     For,
     Kernel,
     Load,
@@ -50,23 +46,21 @@ from adjoint.kernel.ir import (
     postorder,
     roots_of,
 )
-from adjoint.kernel.rewrite import rewritten
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.access import flops_of
-from adjoint.lower.analysis.inlining import BOOL, I64, output_vars
+from adjoint.lower.analysis.inlining import output_vars
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs, store_result
-from adjoint.lower.contractions.borders import Image, image_of
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.conversion import convert_operands
-from adjoint.lower.contractions.depthwise_plan import rows_read
+from adjoint.lower.contractions.inner_product_loops import InnerProductLoops, Place
 from adjoint.lower.contractions.inner_product_plan import InnerProductPlan, column_axis
+from adjoint.lower.contractions.inner_product_window import products_in_place, products_of_shared_rows
 from adjoint.lower.contractions.packing import pack_along
-from adjoint.lower.contractions.planes import plane_region
-from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.contractions.prefetch import Region, region
 from adjoint.lower.contractions.split_k_reduction import sum_of
 from adjoint.lower.elementwise import points_kernel
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, pieces, ravel, tiled, unravel, vector_loops
+from adjoint.lower.loops import nest, ravel, tiled, unravel, vector_loops
 
 __all__ = ["inner_product_kernels"]
 
@@ -98,19 +92,9 @@ class _Builder:
     sums: Buffer | None
 
     @cached_property
-    def image(self) -> Image | None:
-        """What the right operand is without the zeros around it, if tiles have whole windows and read that in place."""
-        c, plan = self.c, self.plan
-        across, step = column_axis(c, plan.unrolled), c.right.index.coefficient(plan.along)
-        masks = step == 2 or self.context.target.masks_loads
-        if plan.taps is None or c.m is not None or across is None or plan.columns < across.extent or not masks:
-            return None
-        image = image_of(self.context, c.right, c.axes, c.k) if c.right.dtype == c.dtype else None
-        if image is None or not image.borders:
-            return None
-        high, wide = image.at[-2:]
-        apart = high.variables() <= {across, plan.others[-1]} and wide.variables() <= {plan.taps, plan.along}
-        return image if apart and wide.coefficient(plan.along) == step else None
+    def loops(self) -> InnerProductLoops:
+        """The loops of its tiles."""
+        return InnerProductLoops(self.context, self.group, self.plan)
 
     @property
     def c(self) -> Contraction:
@@ -227,19 +211,19 @@ class _Builder:
         following = [block] if block is not None else []
         hints: tuple[Stmt, ...] = ()
         if not plan.inside and plan.image_rows == 1 and others:
-            following = self._next_step(others, place(as_index(0), as_index(0)), (height, width // deep, across))
+            following = self.loops.next_step(others, place(as_index(0), as_index(0)), (height, width // deep, across))
             if len(steps) > 1:
-                hints, following = self._spread(following, steps), []
+                hints, following = self.loops.spread(following, steps), []
             elif not plan.prefetches_step(self.context.target):
                 following = []
         every = range(width)
-        multiply = self._multiply(acc, height, every, place, following)
+        multiply = self.loops.multiply(acc, height, every, place, following)
         end = self._end(acc, height, width, place)
         if plan.image_rows > 1:
-            products = self._shared_rows(acc, width // deep, place, others, steps, across)
+            products = products_of_shared_rows(self.loops, acc, width // deep, place, others, steps, across)
             return (*_clear(acc, lanes), *products, *end)
-        if self.image is not None:
-            products = self._in_place(acc, place, steps, hints)
+        if self.loops.image is not None:
+            products = products_in_place(self.loops, acc, place, steps, hints)
             return (*_clear(acc, lanes), *products, *end)
         if not plan.inside:
             return (*_clear(acc, lanes), *nest(steps, (*hints, *multiply)), *end)
@@ -253,190 +237,7 @@ class _Builder:
         finish_taps = nest(list(walk.values()), (*move(acc, as_index(0), sums, base), *end))
         return (*clear, *loop, *finish_taps)
 
-    def _in_place(
-        self,
-        acc: Buffer,
-        place: Callable[[Index, Index], dict[Var, Index]],
-        steps: Sequence[Var],
-        hints: tuple[Stmt, ...],
-    ) -> tuple[Stmt, ...]:
-        """All products of a window with an image in place: those with rows above and below it are left out."""
-        plan, image = self.plan, self.image
-        assert image is not None
-        assert plan.taps is not None
-        across, deep, row = column_axis(self.c, plan.unrolled), plan.taps.extent, plan.others[-1]
-        assert across is not None
-        border = image.border(across)
-        runs = border.runs(0, across.extent) if border is not None else [(0, row.extent, (0, across.extent))]
-        out: list[Stmt] = []
-        for first, many, (begin, end) in runs:
-            step = Var(steps[-1].name, many)
-            moved = {steps[-1]: as_index(step) + first}
-
-            def shifted(index: Index, moved: dict[Var, Index] = moved) -> Index:
-                return index.substitute(moved)
-
-            def at(i: Index, j: Index, shifted: Callable[[Index], Index] = shifted) -> dict[Var, Index]:
-                return {var: shifted(index) for var, index in place(i, j).items()}
-
-            taps = range(begin * deep, end * deep)
-            out += nest([step], (*rewritten(hints, shifted), *self._multiply(acc, 1, taps, at, [])))
-        return nest(steps[:-1], tuple(out))
-
-    def _shared_rows(
-        self,
-        acc: Buffer,
-        width: int,
-        place: Callable[[Index, Index], dict[Var, Index]],
-        others: Sequence[Var],
-        steps: Sequence[Var],
-        across: Var | None,
-    ) -> tuple[Stmt, ...]:
-        """All products of a tile of so many rows of the window, some rows of the image at a time."""
-        c, plan = self.c, self.plan
-        assert plan.taps is not None
-        assert across is not None
-        taps, lanes, row = plan.taps.extent, plan.lanes, others[-1]
-        distance = c.right.index.coefficient(row) or 0, c.right.index.coefficient(across) or 0
-        border = self.image.border(across) if self.image is not None else None
-
-        def is_inside(i: int, k0: int) -> bool:
-            return border is None or i in range(*border.steps(k0))
-
-        def block(begin: int, many: int, size: int, hint: bool) -> tuple[Stmt, ...]:
-            """So many blocks of so many rows of the gradient, from one on."""
-            number, chunk = Var("block", many), Var("v", plan.along.extent // lanes)
-
-            def vector(along: Index, active: int) -> tuple[Stmt, ...]:
-                beyond = active < lanes and all(e.index.coefficient(plan.along) == 1 for e in (c.left, c.right))
-                lane = Var("l", lanes if beyond else active)
-                inside = Apply("lt", (Coordinate(as_index(lane), I64), Const(active, I64)), BOOL) if beyond else None
-                stores: list[Stmt] = []
-                # Each row of the image, once for each tap, meets all rows of the gradient whose windows contain it.
-                for readers, tap in product(rows_read(*distance, width, size), range(taps)):
-                    for i, k0 in readers:
-                        if not is_inside(begin + i, k0):
-                            continue
-                        where = {**place(as_index(0), as_index(k0 * taps + tap)), plan.along: along + as_index(lane)}
-                        where[row] = where[row].substitute({steps[-1]: as_index(number) * size + (begin + i)})
-                        spot = as_index(lane) + (k0 * taps + tap) * lanes
-                        factors = self._factors(where, inside)
-                        stores.append(Store(((acc, spot, Apply("fma", (*factors, Load(acc, spot)), acc.dtype)),)))
-                return (For(lane, tuple(stores), "vector"),)
-
-            hints: tuple[Stmt, ...] = ()
-            if hint and len(others) > 1 and chunk.extent:
-                corner = place(as_index(0), as_index(0))
-                following = self._next_step(others, corner, (1, width, across))
-                hints = self._spread(following, (*steps[:-1], number, chunk))
-            return nest([number], self._along(chunk, vector, hints))
-
-        out: tuple[Stmt, ...] = ()
-        for begin, many, size in pieces(steps[-1].extent, plan.image_rows):
-
-            def inside(first: int, size: int = size) -> list[bool]:
-                return [is_inside(first + i, k0) for i in range(size) for k0 in range(width)]
-
-            # Blocks in which the same rows are inside have the same code.
-            alike = [list(found) for _, found in groupby(range(begin, begin + many * size, size), inside)]
-            most = max(alike, key=len) if not begin else None
-            blocks = (block(found[0], len(found), size, found is most) for found in alike)
-            out += nest(steps[:-1], tuple(s for some in blocks for s in some))
-        return out
-
-    def _along(
-        self, chunk: Var, vector: Callable[[Index, int], tuple[Stmt, ...]], hints: tuple[Stmt, ...] = ()
-    ) -> tuple[Stmt, ...]:
-        """The loop over the vectors along the axis of the lanes; `hints` precede each whole one.
-
-        The vectors at both ends of a row of an image in place are apart: they alone reach beyond it.
-        """
-        lanes, rest = self.plan.lanes, self.plan.along.extent % self.plan.lanes
-        apart = self.image is not None and chunk.extent > 1
-        last = chunk.extent - 1 if apart and not rest else chunk.extent
-        bounds = [0, 1, last, chunk.extent] if apart else [0, chunk.extent]
-        out: tuple[Stmt, ...] = ()
-        for begin, end in pairwise(bounds):
-            step = Var(chunk.name, end - begin)
-            at = {chunk: as_index(step) + begin}
-
-            def shifted(index: Index, at: dict[Var, Index] = at) -> Index:
-                return index.substitute(at)
-
-            if step.extent:
-                whole = vector((as_index(step) + begin) * lanes, lanes)
-                out += (
-                    (For(step, (*rewritten(hints, shifted), *whole)),)
-                    if step.extent > 1
-                    else (*rewritten(hints, shifted), *whole)
-                )
-        return (*out, *vector(as_index(chunk.extent * lanes), rest)) if rest else out
-
-    def _next_step(
-        self, others: Sequence[Var], at: Mapping[Var, Index], tile: tuple[int, int, Var | None]
-    ) -> list[Region]:
-        """What a tile reads in the next step of the outermost summed axis, or the next unit if there is one step."""
-        c, (height, width, across) = self.c, tile
-        box = {v: v.extent for v in (*others[1:], self.plan.along)}
-        box |= {v: n for v, n in ((c.m, height), (across, width)) if v is not None}
-        if self.plan.taps is not None:
-            box[self.plan.taps] = self.plan.taps.extent
-        corner = {v: as_index(0) for v in (*c.axes, *c.k)} | dict(at) | {v: as_index(0) for v in others[1:]}
-        outer = [v for v in c.batch if v is not across and v not in self.plan.unrolled]
-        following = outer[-1] if outer and self.plan.extents[0] == 1 else others[0]
-        corner |= {following: at[following] + 1}
-        found = [region(self.context, self.group, c.left.buffer, c.left.index, box, corner)]
-        if self.image is None:
-            found.append(region(self.context, self.group, c.right.buffer, c.right.index, box, corner))
-        else:
-            found.append(plane_region(self.context, self.group, self.image, corner))
-        return [r for r in found if r is not None]
-
-    def _spread(self, regions: Sequence[Region], steps: Sequence[Var]) -> tuple[Stmt, ...]:
-        """Prefetches of regions, spread evenly over the inner loops of some."""
-        inner = steps[1:]
-        number, count = ravel(inner, {v: as_index(v) for v in inner}), prod(v.extent for v in inner)
-        return spread_prefetches(regions, number, count)
-
-    def _multiply(
-        self,
-        acc: Buffer,
-        height: int,
-        columns: range,
-        place: Callable[[Index, Index], dict[Var, Index]],
-        following: Sequence[Region],
-    ) -> tuple[Stmt, ...]:
-        """The loop along the axis of the lanes: multiply-adds into the accumulators, and prefetches of regions."""
-        c, plan = self.c, self.plan
-        width = acc.size // (height * plan.lanes)
-
-        def vector(along: Index, active: int) -> tuple[Stmt, ...]:
-            # Lanes past the end add zeros: cheaper than masking their accumulators.
-            beyond = active < plan.lanes and all(e.index.coefficient(plan.along) == 1 for e in (c.left, c.right))
-            i, j, lane = Var("i", height), Var("j", len(columns)), Var("l", plan.lanes if beyond else active)
-            column = as_index(j) + columns.start
-            where = {**place(as_index(i), column), plan.along: along + as_index(lane)}
-            spot = (as_index(i) * width + column) * plan.lanes + as_index(lane)
-            inside = Apply("lt", (Coordinate(as_index(lane), I64), Const(active, I64)), BOOL) if beyond else None
-            product = Apply("fma", (*self._factors(where, inside), Load(acc, spot)), acc.dtype)
-            # The inner loop reads the same vectors again, which stay in registers: those of the shorter side.
-            outer, inner = (i, j) if height > len(columns) else (j, i)
-            loop = For(lane, (Store(((acc, spot, product),)),), "vector")
-            return (For(outer, (For(inner, (loop,), "unroll"),), "unroll"),)
-
-        chunk = Var("v", plan.along.extent // plan.lanes)
-        hints = spread_prefetches(following, as_index(chunk), chunk.extent) if following and chunk.extent else ()
-        return self._along(chunk, vector, hints)
-
-    def _factors(self, at: Mapping[Var, Index], guard: Expr | None) -> tuple[Expr, Expr]:
-        """Both elements at a point; 0 where the guard fails, and beside an image in place."""
-        c, image = self.c, self.image
-        right = c.element(c.right, at, guard) if image is None else image.element(at, guard)
-        return c.element(c.left, at, guard), right
-
-    def _end(
-        self, acc: Buffer, height: int, width: int, place: Callable[[Index, Index], dict[Var, Index]]
-    ) -> tuple[Stmt, ...]:
+    def _end(self, acc: Buffer, height: int, width: int, place: Place) -> tuple[Stmt, ...]:
         """Reduce the lanes of each accumulator, a row of the tile at a time, and apply the epilogue."""
         lanes = self.plan.lanes
         i, j, lane, column = Var("i", height), Var("j", width), Var("l", lanes), Var("j", width)
