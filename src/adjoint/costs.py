@@ -325,7 +325,7 @@ def copy_cycles(lanes: int) -> float:
     return 1.6 / lanes
 
 
-def padding_cycles(target: Target) -> float:
+def padded_copy_cycles(target: Target) -> float:
     """Cycles to copy a vector of a row between zeros; one that is wider than the units passes through several times."""
     return PADDED_COPY_CYCLES * max(target.vector_bytes / target.datapath_bytes, 1.0)
 
@@ -403,8 +403,8 @@ STEP_CYCLES = 3
 #: Cycles for a vector of an inner product along long rows of every second element; and along others, if windows share
 #: what they read (Zen 5).
 STRIDED_INNER_CYCLES, SHARED_INNER_CYCLES = 1.7, 0.62
-#: Cycles to copy a vector of a row of an image between zeros, if it is as wide as the units: a load, a store, and their
-#: share of the zeros (Zen 4).
+#: Cycles to copy a vector of a row of an image between zeros, if it is as wide as the units: a load, a store, and its
+#: share of the zeros (not measured by itself).
 PADDED_COPY_CYCLES = 2.0
 #: Fraction that a remainder tile costs beyond its arithmetic: extra code, and loops of different lengths.
 EDGE_COST = 0.02

@@ -9,8 +9,9 @@ As usual in deep learning, the window is not mirrored. There are three kinds of 
 
 They form a closed set: each is linear in both of its operands, and their vjps consist of each other. The first two are
 sums of products of two tensors read at affine indices. `adjoint.transforms.polyphase` expresses the third by the
-first. `simplify` turns padding into a separate `Pad`, so that reads need no bounds checks when lowered; `keep_padded`
-lets other operators read the padded image too.
+first, except that depthwise ones with a stride of two have a kernel of their own. `simplify` turns padding into a
+separate `Pad`, so that reads need no bounds checks when lowered; `keep_padded` lets other operators read the padded
+image too.
 """
 
 from collections.abc import Mapping

@@ -48,10 +48,11 @@ __all__ = ["polyphase"]
 
 
 def polyphase(function: Function) -> Function:
-    """Replace every transposed convolution by one convolution for each remainder of its axes by the stride.
+    """Replace transposed convolutions by one convolution for each remainder of their axes by the stride.
 
-    The gradient of max pooling with overlapping windows becomes one elementwise sum for each remainder. Both are always
-    legal, and always pay off: the operators themselves test for every element of a window whether it is there.
+    Depthwise ones with a stride of two stay: a kernel of their own computes all remainders together. The gradient of
+    max pooling with overlapping windows becomes one elementwise sum for each remainder. Both are always legal, and
+    always pay off: the operators themselves test for every element of a window whether it is there.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ def plan_depthwise(context: Context, c: Contraction) -> DepthwisePlan | None:
     padded = _best_tile(plane)
     if image is not None:
         in_place = _best_tile(plane._replace(whole_rows=True))
-        copy = prod(image.shape[-2:]) / lanes * costs.padding_cycles(narrowed) if image.borders else 0.0
+        copy = prod(image.shape[-2:]) / lanes * costs.padded_copy_cycles(narrowed) if image.borders else 0.0
         if in_place.cycles < padded.cycles + copy:
             return DepthwisePlan(c, row, in_place.rows, in_place.vectors, lanes, image, planes * in_place.cycles)
     return DepthwisePlan(c, row, padded.rows, padded.vectors, lanes, None, planes * padded.cycles)

@@ -125,7 +125,7 @@ class TransposedPlan:
         wide = [(many, ceil(columns / (2 * self.lanes))) for _, many, columns in self.panels]
         total = 0.0
         for _, strips, strip in pieces(self.extent[0], self.strip):
-            total += strips * self.rows_read(strip) * self.pitch / self.lanes * costs.padding_cycles(target)
+            total += strips * self.rows_read(strip) * self.pitch / self.lanes * costs.padded_copy_cycles(target)
             for (_, many, rows), (number, vectors) in product(pieces(strip, self.rows), wide):
                 total += strips * many * number * self._tile_cycles(target, rows, vectors)
         return total

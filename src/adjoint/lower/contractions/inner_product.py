@@ -220,7 +220,7 @@ class _Builder:
         multiply = self.loops.multiply(acc, height, every, place, following)
         end = self._end(acc, height, width, place)
         if plan.image_rows > 1:
-            products = products_of_shared_rows(self.loops, acc, width // deep, place, others, steps, across)
+            products = products_of_shared_rows(self.loops, acc, width // deep, place, steps)
             return (*_clear(acc, lanes), *products, *end)
         if self.loops.image is not None:
             products = products_in_place(self.loops, acc, place, steps, hints)

@@ -118,11 +118,7 @@ class InnerProductLoops:
 
             if step.extent:
                 whole = vector((as_index(step) + begin) * lanes, lanes)
-                out += (
-                    (For(step, (*rewritten(hints, shifted), *whole)),)
-                    if step.extent > 1
-                    else (*rewritten(hints, shifted), *whole)
-                )
+                out += (For(step, (*rewritten(hints, shifted), *whole)),)
         return (*out, *vector(as_index(chunk.extent * lanes), rest)) if rest else out
 
     def next_step(

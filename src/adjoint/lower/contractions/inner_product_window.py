@@ -60,12 +60,11 @@ def products_of_shared_rows(
     acc: Buffer,
     width: int,
     place: Place,
-    others: Sequence[Var],
     steps: Sequence[Var],
-    across: Var | None,
 ) -> tuple[Stmt, ...]:
     """All products of a tile of so many rows of the window, some rows of the image at a time."""
     c, plan = loops.c, loops.plan
+    across, others = column_axis(c, plan.unrolled), plan.others
     assert plan.taps is not None
     assert across is not None
     taps, lanes, row = plan.taps.extent, plan.lanes, others[-1]
