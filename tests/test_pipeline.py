@@ -24,8 +24,8 @@ def test_the_list_is_complete():
         "inline_calls", "polyphase", "simplify", "cse", "fuse_cross_entropy", "merge_loops", "keep_padded",
         "separate_results",
         "fuse", "build_kernels", "order_kernels", "eliminate_dead_kernels", "compute_at", "fuse_horizontally",
-        "fuse_producers", "unroll_and_jam", "coalesce_serial", "name_kernels", "bound_rows", "plan_memory",
-        "expand_math", "interleave",
+        "fuse_producers", "unroll_and_jam", "serialize_small", "coalesce_serial", "name_kernels",
+        "bound_rows", "plan_memory", "expand_math", "interleave",
     )  # fmt: skip
     assert len(set(PASSES)) == len(PASSES)
 

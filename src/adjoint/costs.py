@@ -190,6 +190,17 @@ def is_shared(flops: float, nbytes: float, target: Target = MODEL) -> bool:
     return nanoseconds(flops, nbytes, target) > SHARED_NANOSECONDS
 
 
+#: Estimated nanoseconds of a whole step above which several threads are worth starting and waiting for (Zen 4, two
+#: threads: half a microsecond; products estimated at 2.3, 4.8, 6.9 and 15.6 us take 0.8, 2.1, 2.2 and 4.9 on one
+#: thread, 1.2, 1.9, 2.0 and 3.3 on two).
+LAUNCHED_NANOSECONDS = 5000.0
+
+
+def is_launched(flops: float, nbytes: float, target: Target) -> bool:
+    """Whether a step is long enough for several threads."""
+    return nanoseconds(flops, nbytes, target) > LAUNCHED_NANOSECONDS
+
+
 #: Estimated nanoseconds of a kernel from which threads claim its units in chunks. Shorter kernels gain nothing, because
 #: a thread that is interrupted is away for longer than they take (docs/design/threads.md).
 CLAIMED_NANOSECONDS = 200_000.0
@@ -308,6 +319,12 @@ def written_row_cycles(target: Target) -> float:
     Cascade Lake: 789x6 @ (3696x6)T takes 1,362 us panel by panel, 575 by rows.
     """
     return 0.0 if hides_latency(target) else 50.0
+
+
+#: Cycles to take a line back from another core, whose prefetchers took it; and tiles behind the last one that they take
+#: (Zen 4, two threads: 332x2 @ (432x2)T takes 12.2 us panel by panel, or 38 while the cores share no cache, and 5.3 row
+#: by row).
+BORDER_CYCLES, TILES_AHEAD, LINES_AHEAD = 15.0, 16, 8
 
 
 def chain_cycles(target: Target) -> float:

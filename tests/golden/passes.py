@@ -38,6 +38,7 @@ from adjoint.lower.schedule.dead_kernels import eliminate_dead_kernels
 from adjoint.lower.schedule.lifetimes import shorten_lifetimes
 from adjoint.lower.schedule.memory import plan_arena
 from adjoint.lower.schedule.order import barriers, order_kernels
+from adjoint.lower.schedule.serialize_small import serialize_small
 from adjoint.lower.schedule.rows import Batch, RowLayout
 from adjoint.lower.schedule.unroll_and_jam import unroll_and_jam
 from adjoint.transforms.batch_axis import batch_inputs
@@ -147,6 +148,7 @@ PASSES = {
     "fuse_horizontally": _kernels("fuse_horizontally", fuse_horizontally),
     "fuse_producers": _kernels("fuse_producers", fuse_producers),
     "unroll_and_jam": _kernels("unroll_and_jam", unroll_and_jam),
+    "serialize_small": _kernels("serialize_small", serialize_small),
     "coalesce_serial": _kernels("coalesce_serial", coalesce_serial),
     "name_kernels": _kernels("name_kernels", name_kernels),
     "bound_rows": Pass(bound_rows, "kernels", lambda kernels: print_kernels(bounded(kernels))),

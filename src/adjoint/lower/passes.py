@@ -8,6 +8,7 @@
     fuse_horizontally       neighbors over the same loops share their loads
     fuse_producers          neighbors over the same rows become one kernel
     unroll_and_jam          several short rows per unit
+    serialize_small         a program too short for several threads stays on one
     coalesce_serial         runs of small single-threaded kernels become one kernel
     name_kernels            names that no two kernels share
 """
@@ -24,6 +25,7 @@ from adjoint.lower.fusion.producer_consumer import fuse_producers
 from adjoint.lower.schedule.coalescing import coalesce_serial
 from adjoint.lower.schedule.dead_kernels import eliminate_dead_kernels
 from adjoint.lower.schedule.order import order_kernels
+from adjoint.lower.schedule.serialize_small import serialize_small
 from adjoint.lower.schedule.unroll_and_jam import unroll_and_jam
 
 __all__ = ["KERNEL_PASSES", "PassContext", "name_kernels"]
@@ -39,10 +41,13 @@ class PassContext:
         The CPU.
     updated : frozenset of Buffer
         The buffers of parameters that are updated in place.
+    whole : bool
+        Whether the kernels are a whole program, rather than the body of a loop or branch.
     """
 
     target: Target
     updated: frozenset[Buffer]
+    whole: bool = True
 
 
 def name_kernels(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -93,6 +98,9 @@ KERNEL_PASSES: dict[str, Callable[[Sequence[Kernel], PassContext], list[Kernel]]
     "fuse_horizontally": lambda kernels, context: fuse_horizontally(kernels, context.target),
     "fuse_producers": lambda kernels, _: fuse_producers(kernels),
     "unroll_and_jam": lambda kernels, context: [unroll_and_jam(kernel, context.target) for kernel in kernels],
+    "serialize_small": lambda kernels, context: (
+        serialize_small(kernels, context.target) if context.whole else list(kernels)
+    ),
     "coalesce_serial": lambda kernels, context: coalesce_serial(kernels, context.updated),
     "name_kernels": lambda kernels, _: name_kernels(kernels),
 }

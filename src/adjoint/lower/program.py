@@ -70,7 +70,7 @@ def lower(
     batch : GraphBatch, optional
         The rows of a function that takes batches of fewer rows.
     """
-    made = _scheduled(function, target, names, schedules or {}, after)
+    made = _scheduled(function, target, names, schedules or {}, after, whole=True)
     kernels, context = made.kernels, made.context
     param_buffers, result_buffers, in_place = made.params, made.results, made.in_place
     donated = _donations(function)
@@ -126,9 +126,14 @@ class _Scheduled:
 
 
 def _scheduled(
-    function: Function, target: Target, names: Mapping[Value, str], schedules: Mapping[str, str], after: Observer
+    function: Function,
+    target: Target,
+    names: Mapping[Value, str],
+    schedules: Mapping[str, str],
+    after: Observer,
+    whole: bool,
 ) -> _Scheduled:
-    """Build the kernels of a function and run the passes over them."""
+    """Build the kernels of a function, a whole program or what a loop or branch holds, and run the passes over them."""
     fusion = fuse(function)
     after("fuse", fusion)
     param_buffers, result_buffers, in_place = _external_buffers(function)
@@ -151,7 +156,7 @@ def _scheduled(
             for v, b in copied.items()
         ]
     after("build_kernels", kernels)
-    known = PassContext(target, updated)
+    known = PassContext(target, updated, whole)
     for name, kernel_pass in KERNEL_PASSES.items():
         kernels = kernel_pass(kernels, known)
         after(name, kernels)
@@ -213,7 +218,7 @@ def contractions_of(
 
 def _body(target: Target, schedules: Mapping[str, str], function: Function) -> Body:
     """The kernels of a function that a loop or branch holds."""
-    made = _scheduled(function, target, value_names(function), schedules, unobserved)
+    made = _scheduled(function, target, value_names(function), schedules, unobserved, whole=False)
     return Body(
         tuple(made.kernels),
         tuple(made.params[p] for p in function.params),

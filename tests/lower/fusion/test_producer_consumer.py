@@ -69,15 +69,15 @@ def test_whole_rows_are_handed_on_in_two_kernels():
 
 def test_columns_of_what_rows_made_wait_for_all_rows():
     """The second sum runs down the columns of the softmax: every unit needs every row."""
-    x = param("x", (64, 64))
+    x = param("x", (128, 128))
     made = kernels(Function("f", (x,), (ops.sum(ops.softmax(x), axis=0),)))
     assert len(made) == 2
 
 
 def test_a_row_that_is_read_turned_is_another_units():
-    x = param("x", (64, 64))
+    x = param("x", (128, 128))
     high = ops.max(x, axis=1)
-    turned = ops.subtract(x, ops.broadcast_to(high, (64, 64)))
+    turned = ops.subtract(x, ops.broadcast_to(high, (128, 128)))
     assert len(kernels(Function("f", (x,), (turned,)))) == 2
 
 

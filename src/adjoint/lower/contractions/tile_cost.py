@@ -321,6 +321,8 @@ class CostModel:
         edges = (self.rows % rows > 0) + (columns % vectors > 0)
         if self.packed:
             total += self._packing(chunks) * groups
+        if self.shared and self.near and not (chunks or self.updates or self.blocks) and (self.packed or order == "columns"):
+            total += self._borders(tile)
         blocks = groups if self.packed or self.blocks else ceil(self.rows / rows)
         units = self.batches // stack * blocks * ceil(columns / vectors / wide)
         idle = costs.idle(self.target, units) if self.shared else 1.0
@@ -381,6 +383,22 @@ class CostModel:
         if cycles and panels and self.columns * self.itemsize >= costs.PAGE_STRIDE:
             cycles = max(cycles, height * costs.written_row_cycles(self.target))
         return max(cycles - products, costs.EXPOSED_TRANSFERS * cycles)
+
+    def _borders(self, tile: Tile) -> float:
+        """Cycles to take back lines of the result that the prefetchers of a core took beyond the rows of its thread.
+
+        A tile that is walked in rows is followed by its neighbor, in lines of the same thread. Panel by panel, the next
+        tile is as many rows away, and those that a prefetcher expects behind the last one belong to the next thread.
+        """
+        blocks, panels = ceil(self.rows / tile.rows), ceil(self.columns / (tile.vectors * self.lanes))
+        if blocks == 1 or panels == 1 or self.traffic is None:
+            return 0.0
+        lines = tile.rows * max(tile.vectors * self.lanes * self.itemsize / self.target.line_bytes, 1)
+        products = self._step_cycles(tile.rows, tile.vectors, 1, 1.0, 1) * self.depth
+        exposed = max(costs.BORDER_CYCLES - products / lines, 0)
+        if self.packed:
+            return panels * min(blocks / 2, costs.TILES_AHEAD) * lines * exposed
+        return self.rows * costs.LINES_AHEAD * exposed
 
     def _jumps(self, order: Order, panel: int) -> float:
         """Cycles to reach rows of what the epilogue of a large result accesses, panel by panel on other pages.
