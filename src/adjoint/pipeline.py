@@ -8,7 +8,8 @@
     graph to groups     fuse
     groups to kernels   build_kernels
     kernels to kernels  order_kernels, compute_at, fuse_horizontally, fuse_producers, unroll_and_jam,
-                        serialize_small, coalesce_serial, name_kernels, bound_rows  (and shorten_lifetimes, for a budget)
+                        serialize_small, coalesce_serial, name_kernels, bound_rows
+                        (and shorten_lifetimes, for a budget)
     kernels to program  plan_memory
     kernel to kernel    expand_math, interleave
 

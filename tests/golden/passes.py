@@ -38,8 +38,8 @@ from adjoint.lower.schedule.dead_kernels import eliminate_dead_kernels
 from adjoint.lower.schedule.lifetimes import shorten_lifetimes
 from adjoint.lower.schedule.memory import plan_arena
 from adjoint.lower.schedule.order import barriers, order_kernels
-from adjoint.lower.schedule.serialize_small import serialize_small
 from adjoint.lower.schedule.rows import Batch, RowLayout
+from adjoint.lower.schedule.serialize_small import serialize_small
 from adjoint.lower.schedule.unroll_and_jam import unroll_and_jam
 from adjoint.transforms.batch_axis import batch_inputs
 from adjoint.transforms.fuse_cross_entropy import fuse_cross_entropy

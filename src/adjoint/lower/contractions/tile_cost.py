@@ -14,7 +14,6 @@ from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.blocking import (
     k_blocks,
     l2_chunk,
-    l2_panels,
     panel_steps,
     row_groups,
     streams_from_memory,
@@ -23,6 +22,7 @@ from adjoint.lower.contractions.blocking import (
 )
 from adjoint.lower.contractions.contraction import Contraction, transposed_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, element_cycles, packing_cycles
+from adjoint.lower.contractions.result_traffic import ResultTraffic
 from adjoint.lower.contractions.traffic import Order, Traffic, reads_of, split_share
 
 __all__ = [
@@ -135,6 +135,9 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         stores=_store_cycles(target, c, form),
         # Inside a unit, operands are in its cache.
         traffic=(traffic := _traffic(target, c, form, lanes, streams) if shared else None),
+        result=ResultTraffic(target, c.rows, c.columns, c.depth, c.batches, c.dtype.itemsize, lanes, packed, streams)
+        if traffic is not None
+        else None,
         blocked=len(c.k) == 1,
         near=traffic is not None,
     )
@@ -157,8 +160,11 @@ def whole_cycles(target: Target, c: Contraction, load: Load, own: Var | None, ra
     if rate is None:
         beside = own is not None and load.index.coefficient(own) == 1
         rate = costs.copy_cycles(tile_lanes(target, c)) * 2 if beside else costs.GATHER_CYCLES
-    moved = 2 * c.dtype.itemsize / costs.copy_bytes_per_cycle(target, elements * c.dtype.itemsize)
-    return costs.PACKING_CYCLES + elements * (rate + moved)
+    nbytes = elements * c.dtype.itemsize
+    moved = 2 * nbytes / costs.copy_bytes_per_cycle(target, nbytes)
+    # What other cores packed last is in their second-level caches, and the rest in the next one, as ever.
+    remote = costs.REMOTE_LINE_CYCLES * min(nbytes, costs.l2_bytes(target)) / target.line_bytes
+    return costs.PACKING_CYCLES + elements * rate + moved + remote
 
 
 def _store_cycles(target: Target, c: Contraction, form: Form) -> float:
@@ -220,6 +226,8 @@ class CostModel:
         Extra cycles per vector of the result.
     traffic : Traffic or None
         Where the operands of a plain product come from.
+    result : ResultTraffic or None
+        Where its result goes.
     blocked : bool
         Whether panels are packed in blocks of k.
     near : bool
@@ -250,6 +258,7 @@ class CostModel:
     before: float
     stores: float
     traffic: Traffic | None
+    result: ResultTraffic | None
     blocked: bool
     near: bool
 
@@ -314,15 +323,17 @@ class CostModel:
                     together = wide if self.packed or self.blocks else 0
                     step += self.traffic.first_cycles(rows, vectors, step, together, groups)
                 once = costs.TILE_CYCLES + height * width * self.stores
-                once += self._written(height, width, order, step * self.depth)
+                if self.result is not None:
+                    once += self.result.written(height, width, order, step * self.depth)
                 if self.updates or self.blocks:
                     once += (costs.TILE_CYCLES + 2 * height * width) * (self.depth / (block or costs.UPDATE_STEPS))
                 total += many_rows * many * (step * self.depth / stack + once)
         edges = (self.rows % rows > 0) + (columns % vectors > 0)
         if self.packed:
             total += self._packing(chunks) * groups
-        if self.shared and self.near and not (chunks or self.updates or self.blocks) and (self.packed or order == "columns"):
-            total += self._borders(tile)
+        in_columns = not (chunks or self.updates or self.blocks) and (self.packed or order == "columns")
+        if self.result is not None and self.shared and in_columns:
+            total += self.result.taken(rows, vectors, self._step_cycles(rows, vectors, 1, 1.0, 1) * self.depth)
         blocks = groups if self.packed or self.blocks else ceil(self.rows / rows)
         units = self.batches // stack * blocks * ceil(columns / vectors / wide)
         idle = costs.idle(self.target, units) if self.shared else 1.0
@@ -350,9 +361,10 @@ class CostModel:
             return 0.0, 0.0, 0.0, 0.0
         width = tile.vectors * self.lanes * self.itemsize
         pages, lines, waits = self.traffic.step_cycles(tile.rows, tile.vectors, order, block, wide)
-        result = self.rows * self.columns * self.itemsize
-        spilled = 2 * result * (ceil(self.depth / block) - 1) / self.target.l2_bytes_per_cycle if block else 0.0
-        return pages, lines, waits, spilled + self._jumps(order, width * wide)
+        nbytes = self.rows * self.columns * self.itemsize
+        spilled = 2 * nbytes * (ceil(self.depth / block) - 1) / self.target.l2_bytes_per_cycle if block else 0.0
+        jumps = self.result.jumps(order, width * wide) if self.result is not None else 0.0
+        return pages, lines, waits, spilled + jumps
 
     def _packing(self, chunks: bool) -> float:
         """Cycles to pack all panels once: to copy them, and for the transfers that nothing hides."""
@@ -366,60 +378,6 @@ class CostModel:
             # A chunk from memory is more than prefetches bring beside the products of the one before.
             cycles += costs.exposed_transfers(self.target) * nbytes / costs.far_bytes_per_cycle(self.target)
         return cycles
-
-    def _written(self, height: int, width: int, order: Order, products: float) -> float:
-        """Cycles to write a tile of a large result that so many cycles of products do not hide.
-
-        A line across the ends of tiles is written by both, unless one follows the other.
-        """
-        line, nbytes = self.target.line_bytes, self.rows * self.columns * self.batches * self.itemsize
-        if self.traffic is None:
-            return 0.0
-        run = width * self.lanes * self.itemsize
-        panels = order == "columns" or self.packed
-        if panels and (self.columns * self.itemsize % line or run % line):
-            run += line - self.itemsize
-        cycles = costs.written_cycles(self.target, height * run, nbytes)
-        if cycles and panels and self.columns * self.itemsize >= costs.PAGE_STRIDE:
-            cycles = max(cycles, height * costs.written_row_cycles(self.target))
-        return max(cycles - products, costs.EXPOSED_TRANSFERS * cycles)
-
-    def _borders(self, tile: Tile) -> float:
-        """Cycles to take back lines of the result that the prefetchers of a core took beyond the rows of its thread.
-
-        A tile that is walked in rows is followed by its neighbor, in lines of the same thread. Panel by panel, the next
-        tile is as many rows away, and those that a prefetcher expects behind the last one belong to the next thread.
-        """
-        blocks, panels = ceil(self.rows / tile.rows), ceil(self.columns / (tile.vectors * self.lanes))
-        if blocks == 1 or panels == 1 or self.traffic is None:
-            return 0.0
-        lines = tile.rows * max(tile.vectors * self.lanes * self.itemsize / self.target.line_bytes, 1)
-        products = self._step_cycles(tile.rows, tile.vectors, 1, 1.0, 1) * self.depth
-        exposed = max(costs.BORDER_CYCLES - products / lines, 0)
-        if self.packed:
-            return panels * min(blocks / 2, costs.TILES_AHEAD) * lines * exposed
-        return self.rows * costs.LINES_AHEAD * exposed
-
-    def _jumps(self, order: Order, panel: int) -> float:
-        """Cycles to reach rows of what the epilogue of a large result accesses, panel by panel on other pages.
-
-        Not if that is the result alone, whose stores do not wait for their lines. Rows of a small result whose distance
-        is that of pages compete for the same sets of the first-level cache.
-        """
-        result, row = self.rows * self.columns * self.itemsize, self.columns * self.itemsize
-        if (order == "rows" and not self.packed) or row < costs.PAGE_STRIDE:
-            return 0.0
-        if result <= costs.l2_bytes(self.target):
-            near = result * self.batches <= costs.l2_bytes(self.target) and row % costs.PAGE_STRIDE == 0
-            return self.rows * (ceil(row / panel) - 1) * costs.CONFLICTING_ROW_CYCLES if near else 0.0
-        if not self.packed:
-            numbers = self.rows, self.columns, self.depth, self.itemsize, panel // self.itemsize
-            panel *= l2_panels(self.target, *numbers)
-        assert self.traffic is not None
-        tensors = 1 + 2 * self.traffic.streams if self.traffic.streams > 1 else 0
-        near = result * self.batches * tensors <= costs.l3_block_bytes(self.target)
-        visit = costs.l3_row_cycles(self.target) if near else costs.FAR_ROW_CYCLES
-        return self.rows * (ceil(row / panel) - 1) * tensors * visit
 
     def converts(self, tile: Tile) -> tuple[bool, bool]:
         """Which operand is converted beforehand, because that costs less than where it is loaded."""
@@ -474,7 +432,7 @@ def forget_tiles() -> None:
 
 def _shortlist(model: CostModel) -> dict[Tile, float]:
     """The tiles that traffic may make the cheapest: those that are hardly slower without any, and their cycles then."""
-    return _without_traffic(replace(model, traffic=None, before=0.0, stores=0.0, packing=0.0))
+    return _without_traffic(replace(model, traffic=None, result=None, before=0.0, stores=0.0, packing=0.0))
 
 
 @lru_cache(maxsize=4096)
