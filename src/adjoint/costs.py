@@ -323,8 +323,9 @@ def written_row_cycles(target: Target) -> float:
 
 #: Cycles for each line of an operand that is packed as a whole: threads read what others have packed in the caches of
 #: other cores (Zen 4: 40x3528 @ (48x3528)T, which packs 10,584 lines, takes 130 us on one thread, and 87 on two; where
-#: this decided, 30 products took 1.00 of the time on one thread, and 0.93 on two).
-REMOTE_LINE_CYCLES = 7.0
+#: 7 cycles decided, 78 products took 1.01 of the time on one thread and 0.90 on two; where 14 did, another 26 took 1.02
+#: and 0.94).
+REMOTE_LINE_CYCLES = 10.0
 #: Cycles to take a line back from another core, whose prefetchers took it beyond what its thread writes: so many tiles
 #: behind the last one, and so many lines behind the end of a row (Zen 4, two threads: 332x2 @ (432x2)T takes 12.2 us
 #: panel by panel, or 38 at times when lines travel slowly between the two cores, and 5.3 row by row).
@@ -452,6 +453,8 @@ PACKING_CYCLES = 8000.0
 PANEL_TILES = 4
 #: Extent of k from which the conflicts of rows that share a cache set cost more than packing (Zen 5).
 MIN_PACKED_DEPTH = 192
+#: Squares that a unit transposes, one after the other, where an operand is packed along k.
+TRANSPOSED_SQUARES = 4
 #: Steps of k that are copied at a time when a whole operand is packed whose rows lie side by side: as many streams as
 #: hardware prefetchers follow.
 PACKED_STEPS = 8

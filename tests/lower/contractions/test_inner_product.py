@@ -254,7 +254,30 @@ def test_narrow_products_agree_with_the_reference(level, case):
     agrees_with_the_reference(product(*case, transpose_b=True), level)
 
 
+#: The same with a small left operand that is not: rows fill squares or do not, steps neither.
+COPIED = [(16, 875, 72), (26, 248, 191), (20, 403, 100), (3, 1000, 301)]
+
+
+@pytest.mark.parametrize(("case", "level"), shared_among_levels(COPIED), ids=str)
+def test_products_with_a_copied_operand_agree_with_the_reference(level, case):
+    agrees_with_the_reference(product(*case, transpose_a=True, transpose_b=True), level)
+
+
+def test_an_operand_is_copied_in_squares_if_its_rows_fill_vectors():
+    def unrolled(*case):
+        function = product(*case, transpose_a=True, transpose_b=True)
+        assert plan_of(function).packed == "left"
+        copy = lower_function(function, AVX512).kernels[0]
+        return {s.var.extent for s in walk(copy.body) if isinstance(s, For) and s.kind == "unroll"}
+
+    assert unrolled(16, 875, 72) == {16}
+    assert unrolled(26, 248, 191) == {16, 10}
+    assert unrolled(3, 1000, 301) == set()
+
+
 def test_narrow_products_give_the_same_bits_at_any_width_and_number_of_threads():
     needs("avx512")
     for case in NARROW:
         agrees_on_narrow_vectors(product(*case, transpose_b=True))
+    for case in COPIED:
+        agrees_on_narrow_vectors(product(*case, transpose_a=True, transpose_b=True))

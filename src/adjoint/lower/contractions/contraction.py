@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Var
 from adjoint.kernel.ir import Apply, Expr, Load
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.inlining import compute_dtype
 
-__all__ = ["Contraction", "Run", "contiguous_run", "in_arithmetic", "transposed_run"]
+__all__ = ["Contraction", "Run", "contiguous_run", "in_arithmetic", "transposed_along", "transposed_run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +132,9 @@ def transposed_run(load: Load, k: Sequence[Var], blocks: Sequence[int]) -> Run:
     if kept == len(k) and k and load.index.coefficient(k[-1]) == 2:
         return Run(kept - 1, blocks[-1], 2)
     return Run(kept, steps, 1)
+
+
+def transposed_along(load: Load, own: Sequence[Var], k: Var) -> Var | None:
+    """The axis along which an operand is contiguous, if squares of it and of `k` are worth transposing; or None."""
+    beside = next((v for v in own if load.index.coefficient(v) == 1), None)
+    return beside if beside is not None and min(beside.extent, k.extent) >= costs.MIN_RUN else None

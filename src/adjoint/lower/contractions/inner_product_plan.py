@@ -7,9 +7,10 @@ from typing import Literal
 
 from adjoint import costs
 from adjoint.kernel.index import Var
+from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lazy_dataclass import dataclass
-from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.contraction import Contraction, transposed_along
 from adjoint.lower.contractions.conversion import beforehand_cycles
 from adjoint.lower.contractions.gemm_plan import blocks_within
 from adjoint.lower.contractions.traffic import Block, line_cycles
@@ -163,7 +164,7 @@ def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | Non
         image_rows=image_rows,
         packed=packed,
         order="columns" if reads is not None and reads.by_columns else "rows",
-        cycles=_cycles(c, products * rest * vectors, packed) if matrices else 0.0,
+        cycles=_cycles(target, c, products * rest * vectors, packed) if matrices else 0.0,
     )
 
 
@@ -192,13 +193,21 @@ def _packed(c: Contraction) -> Literal["", "left", "right"]:
     return "left" if c.right.index.coefficient(k) == 1 and left * costs.SMALL_BESIDE <= right else ""
 
 
-def _cycles(c: Contraction, products: float, packed: str) -> float:
+def _cycles(target: Target, c: Contraction, products: float, packed: str) -> float:
     """Cycles of a plain product: those of its multiply-adds, of adding lanes at the end, and of packing."""
     results = prod(v.extent for v in c.axes)
     load = {"left": c.left, "right": c.right}.get(packed)
-    copied = prod(v.extent for v in (*c.axes, *c.k) if load.index.coefficient(v)) if load is not None else 0
-    packing = costs.PACKING_CYCLES + copied * costs.GATHER_CYCLES if copied else 0.0
+    packing = _packing_cycles(target, c, load) if load is not None else 0.0
     return products + results * costs.REDUCE_LANES_CYCLES + packing
+
+
+def _packing_cycles(target: Target, c: Contraction, load: Load) -> float:
+    """Cycles to copy an operand of a plain product so that it is contiguous along k."""
+    own = [v for v in c.axes if load.index.coefficient(v)]
+    copied = prod(v.extent for v in (*own, *c.k))
+    transposed = transposed_along(load, own, c.k[0]) is not None
+    rate = costs.transpose_cycles(target.lanes(c.dtype)) if transposed else costs.GATHER_CYCLES
+    return costs.PACKING_CYCLES + copied * rate
 
 
 def _parts(c: Contraction, along: Var, image_rows: int) -> int:

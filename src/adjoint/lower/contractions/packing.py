@@ -11,7 +11,7 @@ from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Kernel, Load, Stmt, Store
 from adjoint.lower.context import Context, finish_kernel
-from adjoint.lower.contractions.contraction import Contraction, in_arithmetic, transposed_run
+from adjoint.lower.contractions.contraction import Contraction, in_arithmetic, transposed_along, transposed_run
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, pieces, ravel, tiled, unravel, unroll_around, vector_loops
@@ -82,18 +82,40 @@ def pack_columns(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel
 
 
 def pack_along(context: Context, group: Group, c: Contraction, load: Load, role: str) -> tuple[Kernel, Load]:
-    """The kernel that copies an operand of a plain product so that it is contiguous along k, and the copy."""
-    (k,) = c.k
+    """The kernel that copies an operand of a plain product so that it is contiguous along k, and the copy.
+
+    Squares are transposed in registers, if the operand has another axis along which it is contiguous: a unit copies a
+    few squares along k. Otherwise it copies a row.
+    """
+    (k,), lanes = c.k, context.target.lanes(c.dtype)
     own = tuple(v for v in c.axes if load.index.coefficient(v))
-    size = prod(v.extent for v in own)
-    packed = Buffer(f"{context.name_of(group)}_{role}", c.dtype, size * k.extent, "arena")
-    unit = Var("u", size)
+    packed = Buffer(f"{context.name_of(group)}_{role}", c.dtype, prod(v.extent for v in own) * k.extent, "arena")
+    beside = transposed_along(load, own, k)
+    height, width = (lanes, costs.TRANSPOSED_SQUARES * lanes) if beside is not None else (1, k.extent)
+    blocks = tuple(Var(v.name, ceil(v.extent / height)) if v is beside else v for v in own)
+    axes = (*blocks, Var("piece", ceil(k.extent / width)))
+    unit = Var("u", prod(v.extent for v in axes))
+    at = unravel(axes, as_index(unit))
+    piece, corner = at.pop(axes[-1]), {v: at[block] for v, block in zip(own, blocks, strict=True)}
 
-    def copy(step: Index, _: Index) -> tuple[Stmt, ...]:
-        source = c.element(load, {**unravel(own, as_index(unit)), k: step})
-        return (Store(((packed, as_index(unit) * k.extent + step, source),)),)
+    def copy(spot: dict[Var, Index], steps: int, first: Index) -> tuple[Stmt, ...]:
+        def body(step: Index, _: Index) -> tuple[Stmt, ...]:
+            place = ravel(own, spot) * k.extent + first + step
+            return (Store(((packed, place, c.element(load, {**spot, k: first + step})),)),)
 
-    body = vector_loops(k.extent, context.target.lanes(c.dtype), copy)
+        return vector_loops(steps, lanes, body)
+
+    def rows(count: int, row: Index) -> tuple[Stmt, ...]:
+        inner = Var("i", count)
+        spot = corner if beside is None else {**corner, beside: row + as_index(inner)}
+
+        def some(steps: int, first: Index) -> tuple[Stmt, ...]:
+            loops = copy(spot, steps, first)
+            return loops if beside is None else tuple(unroll_around(inner, statement) for statement in loops)
+
+        return tiled(piece, k.extent, width, some)
+
+    body = rows(1, as_index(0)) if beside is None else tiled(corner[beside], beside.extent, height, rows)
     kernel = finish_kernel(context, packed.name, group.members[:1], unit, body, 0)
     place = ravel(own, {v: as_index(v) for v in own})
     return kernel, Load(packed, place * k.extent + as_index(k))
