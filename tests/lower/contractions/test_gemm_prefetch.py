@@ -78,6 +78,16 @@ def test_parts_of_rows_that_a_tile_reads_once_are_prefetched_some_rows_ahead(m, 
     assert 0.9 * min(most, 1) <= lines / (k * n * 4 / AVX512.line_bytes) <= most
 
 
+@pytest.mark.parametrize(
+    ("m", "k", "n", "hinted"), [(2640, 2118, 4, False), (2640, 128, 16, True), (1000, 1500, 30, True)]
+)
+def test_long_rows_that_pass_by_once_are_left_to_the_hardware(m, k, n, hinted):
+    """Unless a tile has more than one vector, and so takes longer for each row."""
+    kernel = lower_function(product(m, k, n, transpose_b=True, batch=(31,)), AVX512).kernels[-1]
+    assert "panel" in [b.name for b in kernel.scratch]
+    assert ("a" in prefetched(kernel)) == hinted
+
+
 def chain(*widths: int) -> Function:
     """Products of a batch of 256 rows with weights of some widths; each result is one too."""
     x = param("x", (256, widths[0]))
