@@ -323,13 +323,14 @@ def written_row_cycles(target: Target) -> float:
 
 #: Cycles for each line of an operand that is packed as a whole: threads read what others have packed in the caches of
 #: other cores (Zen 4: 40x3528 @ (48x3528)T, which packs 10,584 lines, takes 130 us on one thread, and 87 on two; where
-#: 7 cycles decided, 78 products took 1.01 of the time on one thread and 0.90 on two; where 14 did, another 26 took 1.02
-#: and 0.94).
+#: 7 cycles rather than none decided, 78 products took 1.01 of the time on one thread and 0.90 on two; where 14 rather
+#: than 7 did, another 26 took 1.02 and 0.94; 10 lies in between).
 REMOTE_LINE_CYCLES = 10.0
-#: Cycles to take a line back from another core, whose prefetchers took it beyond what its thread writes: so many tiles
-#: behind the last one, and so many lines behind the end of a row (Zen 4, two threads: 332x2 @ (432x2)T takes 12.2 us
-#: panel by panel, or 38 at times when lines travel slowly between the two cores, and 5.3 row by row).
-TAKEN_LINE_CYCLES, TILES_AHEAD, LINES_AHEAD = 15.0, 16, 8
+#: Cycles of a coherence miss: to take a line back from another core, whose prefetchers took it beyond what its thread
+#: writes. They take so many tiles behind the last one (Zen 4, two threads: 332x2 @ (432x2)T takes 12.2 us panel by
+#: panel, or 38 at times when lines travel slowly between the two cores, and 5.3 row by row; the first 16 tiles of a
+#: panel are slow). Of threads side by side, each row takes as long as so many misses (12 ns there).
+COHERENCE_MISS_CYCLES, TILES_AHEAD, MISSES_PER_ROW = 15.0, 16, 8
 
 
 def chain_cycles(target: Target) -> float:

@@ -20,13 +20,13 @@ def test_a_result_of_few_products_is_walked_row_by_row(kind, transposed):
 
 def test_products_hide_what_other_cores_took():
     few = result(332, 432, packed=True)
-    assert few.taken(9, 3, products=60.0) > few.taken(9, 3, products=200.0) > 0
-    assert few.taken(9, 3, products=1000.0) == 0
+    assert few.coherence_misses(9, 3, products=60.0) > few.coherence_misses(9, 3, products=200.0) > 0
+    assert few.coherence_misses(9, 3, products=1000.0) == 0
 
 
 def test_a_single_panel_or_block_of_rows_has_no_neighbor():
-    assert result(332, 48).taken(9, 3, 0.0) == result(9, 432).taken(9, 3, 0.0) == 0
-    assert result(332, 432).taken(9, 3, 0.0) > 0
+    assert result(332, 48).coherence_misses(9, 3, 0.0) == result(9, 432).coherence_misses(9, 3, 0.0) == 0
+    assert result(332, 432).coherence_misses(9, 3, 0.0) > 0
 
 
 def test_results_within_the_caches_are_written_for_free():

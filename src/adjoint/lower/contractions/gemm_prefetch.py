@@ -173,13 +173,13 @@ class GemmPrefetch:
         (rows, _), (row, _, at), (start, steps) = size, here, block
         regions = [*self.epilogue(size, here), panel]
         stays = c.left.buffer.nbytes < costs.l2_bytes(self.context.target) and c.columns > plan.columns * plan.wide
-        if c.m is not None and len(c.k) == 1 and not stays and not self._streams_rows(steps):
+        if c.m is not None and len(c.k) == 1 and not stays and not self._passes_once(steps):
             below = {**{v: as_index(0) for v in c.axes}, **at, c.m: row + rows, c.k[0]: start}
             left = self._region(c.left, {c.m: rows, c.k[0]: steps}, below)
             regions.append(left.share(*share) if left is not None else None)
         return slots_of(regions, c, steps if c.k else 0)
 
-    def _streams_rows(self, steps: int) -> bool:
+    def _passes_once(self, steps: int) -> bool:
         """Whether long rows of the left operand pass by once, at a rate that only hardware prefetchers keep up with."""
         plan, c = self.plan, self.plan.contraction
         long = c.left.index.coefficient(c.k[0]) == 1 and steps * c.left.dtype.itemsize >= costs.PAGE_BYTES

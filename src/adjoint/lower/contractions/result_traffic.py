@@ -56,21 +56,21 @@ class ResultTraffic:
             cycles = max(cycles, height * costs.written_row_cycles(self.target))
         return max(cycles - products, costs.EXPOSED_TRANSFERS * cycles)
 
-    def taken(self, rows: int, vectors: int, products: float) -> float:
-        """Cycles to take back lines that prefetchers took to another core, if threads walk the result panel by panel.
+    def coherence_misses(self, rows: int, vectors: int, products: float) -> float:
+        """Cycles of coherence misses, if threads walk the result panel by panel: false sharing by prefetch.
 
         The next tile of a panel is rows away, and those that a prefetcher expects behind the last one of a thread
-        belong to the next thread. A tile that is walked along the rows is followed by lines of the same thread. So many
-        cycles of products hide what a tile waits for.
+        belong to the next thread, which waits until it has them back. A tile that is walked along the rows is followed
+        by lines of the same thread. So many cycles of `products` hide what a tile waits for.
         """
         blocks, panels = ceil(self.rows / rows), ceil(self.columns / (vectors * self.lanes))
         if blocks == 1 or panels == 1:
             return 0.0
         lines = rows * max(vectors * self.lanes * self.itemsize / self.target.line_bytes, 1)
-        exposed = max(costs.TAKEN_LINE_CYCLES - products / lines, 0)
+        exposed = max(costs.COHERENCE_MISS_CYCLES - products / lines, 0)
         if self.packed:
             return panels * min(blocks / 2, costs.TILES_AHEAD) * lines * exposed
-        return self.rows * costs.LINES_AHEAD * exposed
+        return self.rows * costs.MISSES_PER_ROW * exposed
 
     def jumps(self, order: Order, panel: int) -> float:
         """Cycles to reach rows of what the epilogue of a large result accesses, panel by panel on other pages.

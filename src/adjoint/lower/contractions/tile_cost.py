@@ -333,7 +333,8 @@ class CostModel:
             total += self._packing(chunks) * groups
         in_columns = not (chunks or self.updates or self.blocks) and (self.packed or order == "columns")
         if self.result is not None and self.shared and in_columns:
-            total += self.result.taken(rows, vectors, self._step_cycles(rows, vectors, 1, 1.0, 1) * self.depth)
+            products = self._step_cycles(rows, vectors, 1, 1.0, 1) * self.depth
+            total += self.result.coherence_misses(rows, vectors, products)
         blocks = groups if self.packed or self.blocks else ceil(self.rows / rows)
         units = self.batches // stack * blocks * ceil(columns / vectors / wide)
         idle = costs.idle(self.target, units) if self.shared else 1.0
