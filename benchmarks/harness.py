@@ -251,26 +251,41 @@ class Worker(Process):
 
 
 def check_losses(results: Sequence[Result], tolerance: float = TOLERANCE) -> None:
-    """Set the error of each result whose losses differ from a peer's: the first peer with the most losses.
+    """Set the error of each result whose losses differ from a peer's.
 
-    Losses must agree within `tolerance`, or the tolerance of a peer if that is greater, relative to the loss, or to a
-    tenth of the greatest loss before it: batches differ, and the rounding errors of a network do not shrink where it
-    happens to predict a batch well. A peer that is too slow for all steps has fewer losses.
+    Losses must agree within `tolerance`, or the tolerance of a peer if that is greater. They are held to those of the
+    peer that the most frameworks agree with within `tolerance`, or the first of several: one framework that rounds
+    differently where a network is chaotic does not make all others wrong. A peer that is too slow for all steps has
+    fewer losses, and others are not held to it.
     """
     found = [r for r in results if r.losses]
-    reference = max((r for r in found if r.cell.peer.name != OURS), key=lambda r: len(r.losses), default=None)
-    if reference is None:
+    peers = [r for r in found if r.cell.peer.name != OURS]
+    complete = [r for r in peers if len(r.losses) == max(len(peer.losses) for peer in peers)]
+    if not complete:
         return
-    greatest = list(accumulate(map(abs, reference.losses), max))
+
+    def frameworks(peer: Result) -> int:
+        return len({r.cell.peer.name for r in found if _difference(r, peer, tolerance) is None})
+
+    reference = max(complete, key=frameworks)
     for result in found:
-        cells = result.cell, reference.cell
-        most = max(tolerance, *(cell.peer.tolerances.get(cell.workload, 0.0) for cell in cells))
-        losses = zip(result.losses, reference.losses, greatest, strict=False)
-        for step, (ours, theirs, so_far) in enumerate(losses, 1):
-            if not abs(ours - theirs) <= most * max(abs(theirs), so_far / 10):  # also true for NaN
-                result.differs = True
-                result.error = f"loss {step} is {ours:.7g}, that of {reference.cell.label} {theirs:.7g}"
-                break
+        allowed = [r.cell.peer.tolerances.get(r.cell.workload, 0.0) for r in (result, reference)]
+        result.error = _difference(result, reference, max(tolerance, *allowed))
+        result.differs = result.error is not None
+
+
+def _difference(result: Result, reference: Result, tolerance: float) -> str | None:
+    """The first loss that differs from the reference's by more than `tolerance`, in words.
+
+    The tolerance is relative to the loss, or to a tenth of the greatest loss before it: batches differ, and the
+    rounding errors of a network do not shrink where it happens to predict a batch well.
+    """
+    greatest = accumulate(map(abs, reference.losses), max)
+    losses = zip(result.losses, reference.losses, greatest, strict=False)
+    for step, (ours, theirs, so_far) in enumerate(losses, 1):
+        if not abs(ours - theirs) <= tolerance * max(abs(theirs), so_far / 10):  # also true for NaN
+            return f"loss {step} is {ours:.7g}, that of {reference.cell.label} {theirs:.7g}"
+    return None
 
 
 class Session:

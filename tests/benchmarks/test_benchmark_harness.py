@@ -228,6 +228,20 @@ def test_what_differs_from_the_others_is_adjoint_even_where_it_comes_first():
     assert losses_of(adjoint=[5.0], torch=[4.0])["adjoint"] == "loss 1 is 5, that of torch 4"
 
 
+def test_what_most_frameworks_agree_on_is_right():
+    found = losses_of(jax=[5.0], torch=[4.0], adjoint=[4.0])
+    assert found == {"jax": "loss 1 is 5, that of torch 4", "torch": None, "adjoint": None}
+    found = losses_of(torch=[5.0], jax=[4.0], adjoint=[4.0])
+    assert found == {"torch": "loss 1 is 5, that of jax 4", "jax": None, "adjoint": None}
+
+
+def test_the_modes_of_one_framework_count_as_one():
+    modes = [Result(Cell(peer("torch"), mode, "mlp", 1), losses=[5.0]) for mode in ("eager", "compile")]
+    results = [*modes, *(Result(Cell(peer(name), "step", "mlp", 1), losses=[4.0]) for name in ("jax", "adjoint"))]
+    harness.check_losses(results)
+    assert [r.differs for r in results] == [True, True, False, False]
+
+
 def test_a_loss_that_is_not_a_number_differs():
     assert losses_of(torch=[1.0], adjoint=[float("nan")])["adjoint"] == "loss 1 is nan, that of torch 1"
 
