@@ -251,39 +251,40 @@ class Worker(Process):
 
 
 def check_losses(results: Sequence[Result], tolerance: float = TOLERANCE) -> None:
-    """Set the error of each result whose losses differ from a peer's.
+    """Set the error of each result whose losses no other framework has, or no other mode if there is one peer.
 
-    Losses must agree within `tolerance`, or the tolerance of a peer if that is greater. They are held to those of the
-    peer that the most frameworks agree with within `tolerance`, or the first of several: one framework that rounds
-    differently where a network is chaotic does not make all others wrong. A peer that is too slow for all steps has
-    fewer losses, and others are not held to it.
+    One that agrees suffices: where a network is chaotic, rounding sends some frameworks one way and some another. The
+    losses of adjoint must be those of a peer; a peer that is alone is not held to adjoint. A peer that is too slow for
+    all steps has fewer losses, and others are not held to it.
     """
     found = [r for r in results if r.losses]
-    peers = [r for r in found if r.cell.peer.name != OURS]
-    complete = [r for r in peers if len(r.losses) == max(len(peer.losses) for peer in peers)]
-    if not complete:
-        return
-
-    def frameworks(peer: Result) -> int:
-        return len({r.cell.peer.name for r in found if _difference(r, peer, tolerance) is None})
-
-    reference = max(complete, key=frameworks)
+    peers, ours = [[r for r in found if (r.cell.peer.name == OURS) is of_adjoint] for of_adjoint in (False, True)]
+    most = max((len(r.losses) for r in peers), default=0)
+    complete = [r for r in peers if len(r.losses) == most]
     for result in found:
-        allowed = [r.cell.peer.tolerances.get(r.cell.workload, 0.0) for r in (result, reference)]
-        result.error = _difference(result, reference, max(tolerance, *allowed))
-        result.differs = result.error is not None
+        others = [r for r in complete if r.cell.peer.name != result.cell.peer.name]
+        others = others or [r for r in complete if r is not result]
+        if not others:
+            continue
+        others += ours if result in peers else []
+        differences = [_difference(result, other, tolerance) for other in others]
+        if all(differences):
+            result.error, result.differs = differences[0], True
 
 
 def _difference(result: Result, reference: Result, tolerance: float) -> str | None:
-    """The first loss that differs from the reference's by more than `tolerance`, in words.
+    """The first loss that differs from the reference's, in words.
 
-    The tolerance is relative to the loss, or to a tenth of the greatest loss before it: batches differ, and the
-    rounding errors of a network do not shrink where it happens to predict a batch well.
+    Losses agree within `tolerance`, or the tolerance of a peer if that is greater, relative to the loss, or to a tenth
+    of the greatest loss before it: batches differ, and the rounding errors of a network do not shrink where it happens
+    to predict a batch well.
     """
+    allowed = (r.cell.peer.tolerances.get(r.cell.workload, 0.0) for r in (result, reference))
+    most = max(tolerance, *allowed)
     greatest = accumulate(map(abs, reference.losses), max)
     losses = zip(result.losses, reference.losses, greatest, strict=False)
     for step, (ours, theirs, so_far) in enumerate(losses, 1):
-        if not abs(ours - theirs) <= tolerance * max(abs(theirs), so_far / 10):  # also true for NaN
+        if not abs(ours - theirs) <= most * max(abs(theirs), so_far / 10):  # also true for NaN
             return f"loss {step} is {ours:.7g}, that of {reference.cell.label} {theirs:.7g}"
     return None
 

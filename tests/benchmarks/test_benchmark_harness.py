@@ -228,18 +228,28 @@ def test_what_differs_from_the_others_is_adjoint_even_where_it_comes_first():
     assert losses_of(adjoint=[5.0], torch=[4.0])["adjoint"] == "loss 1 is 5, that of torch 4"
 
 
-def test_what_most_frameworks_agree_on_is_right():
+def test_what_no_other_framework_has_is_wrong():
     found = losses_of(jax=[5.0], torch=[4.0], adjoint=[4.0])
     assert found == {"jax": "loss 1 is 5, that of torch 4", "torch": None, "adjoint": None}
-    found = losses_of(torch=[5.0], jax=[4.0], adjoint=[4.0])
-    assert found == {"torch": "loss 1 is 5, that of jax 4", "jax": None, "adjoint": None}
+    found = losses_of(jax=[4.0], torch=[4.0], adjoint=[5.0])
+    assert found == {"jax": None, "torch": None, "adjoint": "loss 1 is 5, that of jax 4"}
+    assert None not in losses_of(jax=[3.0], torch=[4.0], adjoint=[5.0]).values()
 
 
-def test_the_modes_of_one_framework_count_as_one():
+def test_two_modes_of_one_framework_do_not_make_each_other_right():
     modes = [Result(Cell(peer("torch"), mode, "mlp", 1), losses=[5.0]) for mode in ("eager", "compile")]
     results = [*modes, *(Result(Cell(peer(name), "step", "mlp", 1), losses=[4.0]) for name in ("jax", "adjoint"))]
     harness.check_losses(results)
     assert [r.differs for r in results] == [True, True, False, False]
+
+
+def test_where_frameworks_go_two_ways_one_that_agrees_suffices():
+    modes = [Result(Cell(peer("torch"), mode, "mlp", 1), losses=[loss]) for mode, loss in (("a", 4.0), ("b", 5.0))]
+    others = [
+        Result(Cell(peer(name), "step", "mlp", 1), losses=[loss]) for name, loss in (("jax", 4.0), ("adjoint", 5.0))
+    ]
+    harness.check_losses([*modes, *others])
+    assert [r.error for r in [*modes, *others]] == [None] * 4
 
 
 def test_a_loss_that_is_not_a_number_differs():
@@ -264,13 +274,17 @@ def test_a_slow_peer_has_fewer_losses_and_is_not_what_others_are_held_to():
 def test_a_peer_whose_formulas_are_others_says_by_how_much_it_may_differ():
     cells = [Cell(Peer(name, None, ("step",), tolerances={"mlp": 0.01}), "step", "mlp", 1) for name in "bc"]
     cells.insert(0, Cell(peer("a"), "step", "mlp", 1))
-    results = [Result(cell, losses=[loss]) for cell, loss in zip(cells, (1.0, 1.009, 1.011), strict=True)]
+    results = [Result(cell, losses=[loss]) for cell, loss in zip(cells, (1.0, 1.009, 1.02), strict=True)]
     harness.check_losses(results)
-    assert [r.error for r in results] == [None, None, "loss 1 is 1.011, that of a 1"]
+    assert [r.error for r in results] == [None, None, "loss 1 is 1.02, that of a 1"]
 
 
 def test_adjoint_alone_has_nothing_to_differ_from():
     assert losses_of(adjoint=[1.0]) == {"adjoint": None}
+
+
+def test_the_only_peer_is_not_held_to_adjoint():
+    assert losses_of(adjoint=[1.0], torch=[2.0]) == {"adjoint": "loss 1 is 1, that of torch 2", "torch": None}
 
 
 # ---- one process
