@@ -94,6 +94,24 @@ def test_few_rows_wait_for_panels_once():
     assert waits(5) > 2 * waits(20) > 0
 
 
+def test_only_what_the_outer_loop_walks_is_prefetched_for_its_first_tile():
+    """Of 16 images that stay in L2 one at a time, tiles of the first block of rows wait if that is the outer loop."""
+    left = Reads(across=4, along=676, extent=169, depth=320, itemsize=4, nbytes=676 * 320)
+    right = Reads(across=4, along=1156, extent=289, depth=320, itemsize=4, nbytes=16 * 1156 * 320)
+
+    near = replace(right, nbytes=1156 * 320)
+    mesh = replace(AVX512, scheduler_entries=48, l3_latency=70)
+
+    def first(target, order):
+        read = [Traffic(target, left, r, False, False, 16, 4).step_cycles(13, 1, order)[2] for r in (right, near)]
+        return read[0] - read[1]
+
+    # The lines of a row wait for 15 cycles, or for what 48 entries of 14 instructions a step do not hide of 70.
+    assert first(AVX512, "rows") == pytest.approx(15 / 13)
+    assert first(mesh, "rows") == pytest.approx(46 / (48 / 14) / 13)
+    assert first(AVX512, "columns") == first(mesh, "columns") == 0
+
+
 def test_pages_are_looked_up_meanwhile_only_where_schedulers_are_large():
     mesh = replace(AVX512, scheduler_entries=48, l3_latency=70)
     left = Reads(across=4, along=8256, extent=2064, depth=256, itemsize=4, nbytes=2 << 20)

@@ -271,9 +271,12 @@ class Traffic:
             return 0.0, lines, exposed
         instructions, stalls = (rows + 1) * vectors, 0.0
         if not self.left_packed:
-            stalls = self._stalls(left, rows, again_left, (right.extent, columns), instructions)
+            other = right.extent, columns
+            stalls = self._stalls(left, rows, again_left, other, order == "rows", instructions)
         if not (self.right_packed or self.updates):
-            stalls = max(stalls, self._stalls(right, columns, again_right, (left.extent, rows), instructions))
+            other = left.extent, rows
+            waits = self._stalls(right, columns, again_right, other, order == "columns", instructions)
+            stalls = max(stalls, waits)
         pages = left.pages() + (0.0 if self.updates else right.pages())
         if costs.hides_latency(self.target):
             return pages, lines, exposed + stalls
@@ -310,21 +313,30 @@ class Traffic:
                 lines += count * min(reads.across, reads.along) / self.target.line_bytes
         return max(moved / tiles - step, exposed / tiles) + lines / tiles * costs.PREFETCH_CYCLES
 
-    def _stalls(self, reads: Reads, count: int, again: Block, other: tuple[int, int], instructions: int) -> float:
+    def _stalls(
+        self, reads: Reads, count: int, again: Block, other: tuple[int, int], outer: bool, instructions: int
+    ) -> float:
         """Cycles per step of so many instructions to wait for lines of `count` neighbors, which no prefetcher follows.
 
         Those that tiles read again, unless they stay in the second-level cache; then those that the first of them
-        reads, if the `other` operand has few neighbors, for which there are no software prefetches. It is given by
-        their number and how many of them a tile has.
+        reads. There are software prefetches for these if the operand is walked by the `outer` loop and the `other` one
+        has enough neighbors. It is given by their number and how many of them a tile has.
         """
         neighbors, each = other
         if reads.nbytes <= costs.l2_bytes(self.target) * 3 // 4:
             return 0.0
-        stays = again.stays_in(self.target.l2, costs.l2_block_bytes(self.target) // (1 + self.streams))
-        if stays and neighbors >= costs.MIN_PREFETCHED_ROWS:
-            return 0.0
-        waits = reads.leaps(self.target, count) * costs.stall_cycles(self.target, instructions, reads.nbytes)
-        return waits / ceil(neighbors / each) if stays else waits
+        leaps = reads.leaps(self.target, count)
+        stalls = leaps * costs.stall_cycles(self.target, instructions, reads.nbytes)
+        if not again.stays_in(self.target.l2, costs.l2_block_bytes(self.target) // (1 + self.streams)):
+            return stalls
+        if neighbors >= costs.MIN_PREFETCHED_ROWS:
+            if outer:
+                return 0.0
+            if costs.hides_latency(self.target):
+                # Schedulers hide the latency of the next cache, but not that of each line of many pages (Zen 4: an
+                # image of 328x361 read by rows from there, tile by tile, costs 40 cycles per line beyond products).
+                stalls = leaps * reads.row_cycles(self.target)
+        return stalls / ceil(neighbors / each)
 
     def _all(self, reads: Reads, count: int, packed: bool) -> Block:
         """The memory of the whole operand; packed, its panels follow each other."""
