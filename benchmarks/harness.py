@@ -251,14 +251,16 @@ class Worker(Process):
 
 
 def check_losses(results: Sequence[Result], tolerance: float = TOLERANCE) -> None:
-    """Set the error of each result whose losses no other framework has, or no other mode if there is one peer.
+    """Set the error of each result whose losses agree with those of no other framework.
 
-    One that agrees suffices: where a network is chaotic, rounding sends some frameworks one way and some another. The
-    losses of adjoint must be those of a peer; a peer that is alone is not held to adjoint. A peer that is too slow for
-    all steps has fewer losses, and others are not held to it.
+    If there is only one peer, its modes are compared with each other. One that agrees suffices: where a network is
+    chaotic, rounding sends some frameworks one way and some another. The losses of adjoint must be those of a peer; a
+    single mode of a single peer is not held to adjoint. A peer that is too slow for all steps has fewer losses, and
+    others are not held to it.
     """
     found = [r for r in results if r.losses]
-    peers, ours = [[r for r in found if (r.cell.peer.name == OURS) is of_adjoint] for of_adjoint in (False, True)]
+    peers = [r for r in found if r.cell.peer.name != OURS]
+    ours = [r for r in found if r.cell.peer.name == OURS]
     most = max((len(r.losses) for r in peers), default=0)
     complete = [r for r in peers if len(r.losses) == most]
     for result in found:
@@ -266,7 +268,8 @@ def check_losses(results: Sequence[Result], tolerance: float = TOLERANCE) -> Non
         others = others or [r for r in complete if r is not result]
         if not others:
             continue
-        others += ours if result in peers else []
+        if result.cell.peer.name != OURS:
+            others += ours
         differences = [_difference(result, other, tolerance) for other in others]
         if all(differences):
             result.error, result.differs = differences[0], True

@@ -333,8 +333,8 @@ class Traffic:
             if outer:
                 return 0.0
             if costs.hides_latency(self.target):
-                # Schedulers hide the latency of the next cache, but not that of each line of many pages (Zen 4: an
-                # image of 328x361 read by rows from there, tile by tile, costs 40 cycles per line beyond products).
+                # Schedulers hide the latency of the third-level cache, but not if steps are on more pages than
+                # prefetchers follow (Zen 4: 20 to 50 cycles per line of images on 70 to 180 pages).
                 stalls = leaps * reads.row_cycles(self.target)
         return stalls / ceil(neighbors / each)
 
