@@ -54,6 +54,7 @@ from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.conversion import convert_operands
 from adjoint.lower.contractions.inner_product_loops import InnerProductLoops, Place
 from adjoint.lower.contractions.inner_product_plan import InnerProductPlan, column_axis
+from adjoint.lower.contractions.inner_product_sweep import swept_products
 from adjoint.lower.contractions.inner_product_window import products_in_place, products_of_shared_rows
 from adjoint.lower.contractions.packing import pack_along
 from adjoint.lower.contractions.prefetch import Region, region
@@ -102,6 +103,8 @@ class _Builder:
         return self.plan.contraction
 
     def kernel(self) -> Kernel:
+        if self.plan.swept:
+            return self._sweep()
         c, plan = self.c, self.plan
         across = column_axis(c, plan.unrolled)
         outer = [v for v in (*c.batch, c.n) if v not in plan.unrolled and v is not across]
@@ -124,7 +127,28 @@ class _Builder:
 
             return nest([iteration], tiled(column_block, wide, plan.columns, columns))
 
-        body = tiled(row_block, c.rows, plan.rows, rows)
+        return self._finish(unit, tiled(row_block, c.rows, plan.rows, rows))
+
+    def _sweep(self) -> Kernel:
+        """Each unit is a split of k, a matrix, and some tiles of the outer loop."""
+        c, plan = self.c, self.plan
+        swept, size = (c.n.extent, plan.columns) if plan.order == "columns" else (c.rows, plan.rows)
+        most = plan.swept * size
+        batch = [v for v in c.axes if v not in (c.m, c.n)]
+        part, group = Var("part", plan.parts), Var("group", ceil(swept / most))
+        order = (part, *batch, group)
+        unit = Var("u", prod(v.extent for v in order))
+        at = unravel(order, as_index(unit))
+        split, number = at.pop(part), at.pop(group)
+
+        def body(count: int, first: Index) -> tuple[Stmt, ...]:
+            return swept_products(self.loops, at | {c.k[0]: split}, first, count, self._end)
+
+        return self._finish(unit, tiled(number, swept, most, body))
+
+    def _finish(self, unit: Var, body: tuple[Stmt, ...]) -> Kernel:
+        """The kernel of the products, which also ends them unless k is split."""
+        c = self.c
         points = prod(v.extent for v in c.axes)
         zero = {v: as_index(0) for v in (*c.axes, c.k[0])}
         after = self._epilogue(zero, Load(Buffer("result", c.dtype, 1, "register"), as_index(0)))

@@ -68,8 +68,12 @@ class InnerProductLoops:
         columns: range,
         place: Place,
         following: Sequence[Region],
+        hint: Callable[[Index, int], tuple[Stmt, ...]] | None = None,
     ) -> tuple[Stmt, ...]:
-        """The loop along the axis of the lanes: multiply-adds into the accumulators, and prefetches of regions."""
+        """The loop along the axis of the lanes: multiply-adds into the accumulators, and prefetches of regions.
+
+        `hint` are other prefetches of a vector, from its first step and the number of its lanes.
+        """
         c, plan = self.c, self.plan
         width = acc.size // (height * plan.lanes)
 
@@ -85,7 +89,8 @@ class InnerProductLoops:
             # The inner loop reads the same vectors again, which stay in registers: those of the shorter side.
             outer, inner = (i, j) if height > len(columns) else (j, i)
             loop = For(lane, (Store(((acc, spot, product),)),), "vector")
-            return (For(outer, (For(inner, (loop,), "unroll"),), "unroll"),)
+            first = hint(along, active) if hint is not None else ()
+            return (*first, For(outer, (For(inner, (loop,), "unroll"),), "unroll"))
 
         chunk = Var("v", plan.along.extent // plan.lanes)
         hints = spread_prefetches(following, as_index(chunk), chunk.extent) if following and chunk.extent else ()

@@ -13,6 +13,7 @@ from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.contraction import Contraction, transposed_along
 from adjoint.lower.contractions.conversion import beforehand_cycles
 from adjoint.lower.contractions.gemm_plan import blocks_within
+from adjoint.lower.contractions.inner_product_sweep_plan import plan_sweep
 from adjoint.lower.contractions.traffic import Block, line_cycles
 from adjoint.lower.loops import divisors, pieces
 
@@ -50,6 +51,9 @@ class InnerProductPlan:
         Which operand of a plain product is copied beforehand, so that it is contiguous along k as the other one is.
     order : {"rows", "columns"}
         What units walk in their outer loop; of a plain product, what the larger operand has.
+    swept : int
+        Tiles along the axis of the outer loop in a unit, all of which meet a block of k before the next one
+        (`inner_product_sweep`); 0 where each tile walks all of k at once.
     cycles : float
         Estimated cycles of products of matrices, whose rows may be summed in several runs; 0 of other contractions.
     """
@@ -69,6 +73,7 @@ class InnerProductPlan:
     taps: Var | None = None
     parts: int = 1
     image_rows: int = 1
+    swept: int = 0
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -108,7 +113,43 @@ class InnerProductPlan:
 
 
 def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | None:
-    """The plan, or None where a tile with lanes along the result is better."""
+    """The plan, or None where a tile with lanes along the result is better.
+
+    Whether tiles walk all of k or blocks of it decides the splits of k, so it is decided for `adjoint.costs.MODEL`.
+    """
+    model = costs.order_target(target)
+    sweep = plan_sweep(model, c)
+    if sweep is not None:
+        other = _plan_tiles(model, c)
+        if other is None or not 0 < other.cycles < sweep.cycles:
+            return _swept(target, c)
+    return _plan_tiles(target, c)
+
+
+def _swept(target: Target, c: Contraction) -> InnerProductPlan | None:
+    """The plan in blocks of k."""
+    sweep = plan_sweep(target, c)
+    if sweep is None:
+        return None
+    return InnerProductPlan(
+        contraction=c,
+        rows=sweep.rows,
+        columns=sweep.columns,
+        lanes=costs.order_target(target).lanes(c.dtype),
+        along=sweep.along,
+        inside=(),
+        blocks=sweep.blocks,
+        convert_left=False,
+        convert_right=False,
+        order="columns" if sweep.by_columns else "rows",
+        cycles=sweep.cycles,
+        parts=sweep.parts,
+        swept=sweep.tiles,
+    )
+
+
+def _plan_tiles(target: Target, c: Contraction) -> InnerProductPlan | None:
+    """The plan whose tiles walk all of k."""
     full = costs.order_target(target).lanes(c.dtype)
     short = c.columns < costs.MIN_INNER_LANES * full or (len(c.k) == 1 and min(c.rows, c.columns) < 4 * full)
     if not (short or (not c.vector_loadable and c.rows < costs.MAX_INNER_ROWS)):

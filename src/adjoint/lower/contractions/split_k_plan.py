@@ -227,7 +227,11 @@ class _Planner:
             size = block_size(extents[divided], costs.l1_bytes(target) // inside)
             blocks = (*blocks[:divided], size, *blocks[divided + 1 :])
         run = transposed_run(panel, c.k, blocks)
-        packing = costs.transpose_cycles(lanes, run.stride) if run.steps >= lanes else costs.GATHER_CYCLES
+        packing = costs.GATHER_CYCLES
+        if run.steps >= lanes:
+            # The last square of a run overlaps the one before.
+            squares = ceil(run.steps / lanes)
+            packing = costs.transpose_cycles(lanes, run.stride) * squares * lanes / run.steps
         extent = batches * self.lane.extent
         spill = costs.spill_cycles(target, points // groups * vectors * lanes * itemsize)
         cycles = (

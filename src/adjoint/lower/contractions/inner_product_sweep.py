@@ -1,0 +1,142 @@
+"""Inner products in blocks of k: all tiles of a unit meet a block before the next one, and their sums wait meanwhile.
+
+The gradient of a 1x1 convolution's weight, ``ct`` having few channels and ``x`` many::
+
+    for each image:                                          a block of k
+      for four channels of x, and for some or all of ct:     tiles
+        acc = sums[tile]
+        for v in the pixels of an image: acc += ct[rows, v] * x[columns, v]
+        sums[tile] = acc
+
+So a block of the smaller operand stays in a cache, and the larger one is read once, in the order of memory. Meanwhile
+the rows of it that the next tiles will read are prefetched.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import product
+from math import ceil
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Buffer, Const, For, Load, Prefetch, Stmt, Store
+from adjoint.lazy_dataclass import dataclass
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.inner_product_loops import InnerProductLoops, Place
+from adjoint.lower.contractions.inner_product_plan import InnerProductPlan
+from adjoint.lower.loops import nest, pieces, vector_loops
+
+__all__ = ["swept_products"]
+
+#: Reduces the lanes of the accumulators of a tile of so many rows and columns, and applies the epilogue.
+End = Callable[[Buffer, int, int, Place], tuple[Stmt, ...]]
+
+
+def swept_products(
+    loops: InnerProductLoops, at: Mapping[Var, Index], first: Index, count: int, end: End
+) -> tuple[Stmt, ...]:
+    """All products of a unit, which has so many rows or columns of the outer loop, from the first on."""
+    plan, c = loops.plan, loops.c
+    assert c.m is not None
+    by_columns = plan.order == "columns"
+    outer, inner = (c.n, c.m) if by_columns else (c.m, c.n)
+    sizes = (plan.columns, plan.rows) if by_columns else (plan.rows, plan.columns)
+    sums = Buffer("sums", c.dtype, count * inner.extent * plan.lanes, "scratch")
+    names = [v.name.replace("r", "k") for v in plan.others]
+    blocks = [Var(f"{name}b", e // b) for name, e, b in zip(names, plan.extents, plan.blocks, strict=True)]
+    steps = [Var(name, b) for name, b in zip(names, plan.blocks, strict=True)]
+    place = {v: as_index(t) * s.extent + as_index(s) for v, t, s in zip(plan.others, blocks, steps, strict=True)}
+    place[c.k[0]] = at[c.k[0]] * plan.extents[0] + place[c.k[0]]
+    products, ends = list[Stmt](), list[Stmt]()
+    for begin, many, size in pieces(count, sizes[0]):
+        number = Var("outer", many)
+        start = as_index(number) * size + begin
+        tiles, after = list[Stmt](), list[Stmt]()
+        for inner_begin, inner_many, inner_size in pieces(inner.extent, sizes[1]):
+            tile_number = Var("inner", inner_many)
+            inner_start = as_index(tile_number) * inner_size + inner_begin
+            share = as_index(tile_number), ceil(size / ceil(inner.extent / sizes[1]))
+            tile = _Tile(
+                loops, {**at, **place, outer: first + start, inner: inner_start}, (outer, inner), (size, inner_size)
+            )
+            spot = (start * inner.extent + inner_start * size) * plan.lanes
+            tiles += nest([tile_number], tile.products(sums, spot, steps, share))
+            after += nest([tile_number], tile.ends(sums, spot, end))
+        products += nest([number], tuple(tiles))
+        ends += nest([number], tuple(after))
+    zero = Const(0.0, c.dtype)
+    clear = vector_loops(sums.size, plan.lanes, lambda s, _: (Store(((sums, s, zero),)),))
+    return (*clear, *nest(blocks, tuple(products)), *ends)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """A tile: where its first element is, the axes of the outer and the inner loop, and its elements along both."""
+
+    loops: InnerProductLoops
+    at: Mapping[Var, Index]
+    axes: tuple[Var, Var]
+    sizes: tuple[int, int]
+
+    @property
+    def c(self) -> Contraction:
+        """The contraction."""
+        return self.loops.c
+
+    @property
+    def plan(self) -> InnerProductPlan:
+        """The plan."""
+        return self.loops.plan
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        outer, inner = self.sizes
+        return (inner, outer) if self.axes[0] is self.c.n else (outer, inner)
+
+    @property
+    def sums(self) -> Buffer:
+        """The accumulators."""
+        rows, columns = self.shape
+        return Buffer("acc", self.c.dtype, rows * columns * self.plan.lanes, "register")
+
+    def place(self, i: Index, j: Index) -> dict[Var, Index]:
+        """The coordinates of a row and a column."""
+        assert self.c.m is not None
+        return {**self.at, self.c.m: self.at[self.c.m] + i, self.c.n: self.at[self.c.n] + j}
+
+    def products(self, sums: Buffer, spot: Index, steps: list[Var], share: tuple[Index, int]) -> tuple[Stmt, ...]:
+        """Add the products of a block to the sums; `share` is which of the next rows to prefetch, and how many."""
+        acc, zero = self.sums, as_index(0)
+        rows, columns = self.shape
+
+        def ahead(along: Index, active: int) -> tuple[Stmt, ...]:
+            return self._prefetches(share, along, active)
+
+        multiply = nest(steps, self.loops.multiply(acc, rows, range(columns), self.place, (), ahead))
+        return (*self._move(acc, zero, sums, spot), *multiply, *self._move(sums, spot, acc, zero))
+
+    def ends(self, sums: Buffer, spot: Index, end: End) -> tuple[Stmt, ...]:
+        """Reduce the lanes of the sums, and apply the epilogue."""
+        acc = self.sums
+        return (*self._move(acc, as_index(0), sums, spot), *end(acc, *self.shape, self.place))
+
+    def _move(self, to: Buffer, to_start: Index, source: Buffer, source_start: Index) -> tuple[Stmt, ...]:
+        part, lane = Var("a", self.sums.size // self.plan.lanes), Var("l", self.plan.lanes)
+        spot = as_index(part) * self.plan.lanes + as_index(lane)
+        store = Store(((to, to_start + spot, Load(source, source_start + spot)),))
+        return (For(part, (For(lane, (store,), "vector"),), "unroll"),)
+
+    def _prefetches(self, share: tuple[Index, int], along: Index, active: int) -> tuple[Stmt, ...]:
+        """The lines of a vector, in the rows of the larger operand that the next tile of the outer loop will read."""
+        outer, context = self.axes[0], self.loops.context
+        load = self.c.right if outer is self.c.n else self.c.left
+        if not context.is_far(self.loops.group, load.buffer):
+            return ()
+        number, rows = share
+        step = load.index.coefficient(self.plan.along) or 1
+        line = max(context.target.line_bytes // (load.dtype.itemsize * step), 1)
+        out: list[Stmt] = []
+        for row, vector in product(range(rows), range(0, active, line)):
+            where = {**self.at, self.plan.along: along + vector}
+            where[outer] = where[outer] + number * rows + (self.sizes[0] + row)
+            out.append(Prefetch(load.buffer, load.index.substitute(where)))
+        return tuple(out)

@@ -1,0 +1,77 @@
+"""Inner products in blocks of k: which gradients run so, what is read ahead, and results at every vector width."""
+
+from dataclasses import replace
+
+import pytest
+
+from adjoint.ir import Function, apply, param
+from adjoint.kernel.ir import Prefetch, walk
+from adjoint.lower.contractions.inner_product_plan import InnerProductPlan
+from adjoint.ops.convolution import Conv2dWeightGradient
+from adjoint.pipeline import lower_function
+from tests.hardware import needs, shared_among_levels
+from tests.lower.contractions.test_contractions import AVX512
+from tests.lower.contractions.test_inner_product import agrees_on_narrow_vectors, agrees_with_the_reference, plan_of
+
+
+def gradient_of_weight(batch, channels, size, outputs, stride=1, groups=1):
+    """The gradient of the weight of a 1x1 convolution."""
+    reached = (size - 1) // stride + 1
+    x, ct = param("x", (batch, channels, size, size)), param("ct", (batch, outputs, reached, reached))
+    op = Conv2dWeightGradient((stride, stride), (0, 0), (1, 1), groups, (1, 1))
+    return Function("dw", (x, ct), (apply(op, x, ct),))
+
+
+#: Batch, channels, size, outputs, stride, groups: remainders of rows, columns and vectors, splits of k, blocks of
+#: several images, and either operand the larger one.
+CASES = [
+    (10, 192, 25, 24, 1, 4),
+    (6, 62, 37, 10, 2, 1),
+    (12, 45, 41, 13, 1, 1),
+    (56, 38, 10, 20, 1, 2),
+    (3, 8, 69, 41, 1, 1),
+    (4, 51, 28, 5, 1, 1),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_of_few_rows_run_in_blocks_of_k(case):
+    batch, channels, _, outputs, _, groups = case
+    plan = plan_of(gradient_of_weight(*case))
+    assert isinstance(plan, InnerProductPlan)
+    assert plan.swept
+    assert plan.order == ("columns" if channels > outputs else "rows")
+    # Both sides of a tile share what they load, and its sums fit the registers.
+    assert plan.rows * plan.columns + min(plan.rows, plan.columns) < AVX512.vector_registers
+    assert batch % plan.parts == 0
+    assert channels // groups >= plan.columns
+
+
+def test_small_operands_are_not_split():
+    plan = plan_of(gradient_of_weight(4, 51, 28, 5))
+    assert plan.parts == 1
+    assert plan_of(gradient_of_weight(40, 51, 28, 5)).parts == 8
+
+
+def test_the_order_of_additions_is_the_same_for_any_number_of_cores():
+    function = gradient_of_weight(10, 192, 25, 24, groups=4)
+    plans = [plan_of(function, replace(AVX512, cores=cores)) for cores in (1, 2, 64)]
+    assert len({(plan.parts, plan.lanes, plan.along.name) for plan in plans}) == 1
+    assert plans[0].swept > plans[-1].swept
+
+
+def test_rows_that_the_next_tiles_read_are_prefetched():
+    kernels = lower_function(gradient_of_weight(10, 192, 71, 24, groups=4), AVX512).kernels
+    found = [s for kernel in kernels for s in walk(kernel.body) if isinstance(s, Prefetch)]
+    assert {s.buffer.name for s in found} == {"x"}
+
+
+@pytest.mark.parametrize(("case", "level"), shared_among_levels(CASES), ids=str)
+def test_gradients_agree_with_the_reference(level, case):
+    agrees_with_the_reference(gradient_of_weight(*case), level)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_narrow_vectors_and_any_number_of_threads_give_the_same_bits(case):
+    needs("avx512")
+    agrees_on_narrow_vectors(gradient_of_weight(*case))
