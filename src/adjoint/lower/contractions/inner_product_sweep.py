@@ -132,8 +132,7 @@ class _Tile:
         if not context.is_far(self.loops.group, load.buffer):
             return ()
         number, rows = share
-        step = load.index.coefficient(self.plan.along) or 1
-        line = max(context.target.line_bytes // (load.dtype.itemsize * step), 1)
+        line = context.target.line_bytes // load.dtype.itemsize
         out: list[Stmt] = []
         for row, vector in product(range(rows), range(0, active, line)):
             where = {**self.at, self.plan.along: along + vector}
