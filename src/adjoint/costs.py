@@ -587,8 +587,8 @@ SEVERAL_STREAMS = 1.2
 SMALL_BESIDE = 4
 #: Cycles to add the lanes of a vector as a tree and to store the sum (Zen 5).
 REDUCE_LANES_CYCLES = 5.0
-#: Splits of k of inner products in blocks of k, times matrices, if that many are possible: units share rows or columns
-#: as well, and fewer splits leave larger blocks.
+#: Splits of k, times matrices of a batch, of inner products in blocks of k. Units share rows or columns as well, so as
+#: many as `units` are not needed, and fewer leave larger blocks (other numbers were not measured).
 SWEPT_PARTS = 8
 #: Most splits of the outermost summed axis (code size): their sums are added in one expression.
 MAX_INNER_PARTS = 64

@@ -13,7 +13,7 @@ from adjoint.kernel.ir import For, walk
 from adjoint.lower.context import Context
 from adjoint.lower.contractions import gemm_plan
 from adjoint.lower.contractions.gemm_plan import Form, forms, plan_gemm
-from adjoint.lower.contractions.inner_product_plan import plan_inner_product
+from adjoint.lower.contractions.inner_product_sweep_plan import plan_inner_product
 from adjoint.lower.contractions.matching import match_contraction
 from adjoint.lower.fusion.groups import fuse
 from adjoint.lower.program import contractions_of

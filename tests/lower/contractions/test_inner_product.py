@@ -31,11 +31,11 @@ def weight_gradient(batch, channels, size, window, stride=1, dilation=1, out=1):
     return Function("dw", (x, ct), (apply(op, x, ct),))
 
 
-def pointwise_gradient(batch, channels, size, outputs, stride=1):
+def pointwise_gradient(batch, channels, size, outputs, stride=1, groups=1):
     """The gradient of the weights of a 1x1 convolution."""
     reached = (size - 1) // stride + 1
     x, ct = param("x", (batch, channels, size, size)), param("ct", (batch, outputs, reached, reached))
-    op = Conv2dWeightGradient((stride, stride), (0, 0), (1, 1), 1, (1, 1))
+    op = Conv2dWeightGradient((stride, stride), (0, 0), (1, 1), groups, (1, 1))
     return Function("dw", (x, ct), (apply(op, x, ct),))
 
 

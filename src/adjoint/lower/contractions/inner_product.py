@@ -11,6 +11,9 @@ Short axes that only one operand has (taps again) are looped over inside a unit 
 that the block stays in the first-level cache; their accumulators wait in scratch memory meanwhile. A block is as many
 rows of an image, or images, as fit that cache: every tap fills and spills its accumulators once per block.
 
+Long sums over images and their pixels, with more elements of the result than registers hold, run in blocks of k, too:
+all tiles of a unit meet a block before the next one (`inner_product_sweep`).
+
 Where only taps are left for the columns of a tile (each channel of a depthwise convolution has a weight of its own),
 the tile has the taps of some rows of the window instead, whose accumulators stay in registers throughout. A unit then
 has all tiles of a channel. A vector of a row of the image is loaded once for each tap, and meets all rows of the

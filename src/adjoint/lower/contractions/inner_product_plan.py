@@ -13,11 +13,10 @@ from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.contraction import Contraction, transposed_along
 from adjoint.lower.contractions.conversion import beforehand_cycles
 from adjoint.lower.contractions.gemm_plan import blocks_within
-from adjoint.lower.contractions.inner_product_sweep_plan import plan_sweep
 from adjoint.lower.contractions.traffic import Block, line_cycles
 from adjoint.lower.loops import divisors, pieces
 
-__all__ = ["InnerProductPlan", "column_axis", "plan_inner_product"]
+__all__ = ["InnerProductPlan", "column_axis", "plan_at_once"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,44 +111,8 @@ class InnerProductPlan:
         return "inner_product"
 
 
-def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | None:
-    """The plan, or None where a tile with lanes along the result is better.
-
-    Whether tiles walk all of k or blocks of it decides the splits of k, so it is decided for `adjoint.costs.MODEL`.
-    """
-    model = costs.order_target(target)
-    sweep = plan_sweep(model, c)
-    if sweep is not None:
-        other = _plan_tiles(model, c)
-        if other is None or not 0 < other.cycles < sweep.cycles:
-            return _swept(target, c)
-    return _plan_tiles(target, c)
-
-
-def _swept(target: Target, c: Contraction) -> InnerProductPlan | None:
-    """The plan in blocks of k."""
-    sweep = plan_sweep(target, c)
-    if sweep is None:
-        return None
-    return InnerProductPlan(
-        contraction=c,
-        rows=sweep.rows,
-        columns=sweep.columns,
-        lanes=costs.order_target(target).lanes(c.dtype),
-        along=sweep.along,
-        inside=(),
-        blocks=sweep.blocks,
-        convert_left=False,
-        convert_right=False,
-        order="columns" if sweep.by_columns else "rows",
-        cycles=sweep.cycles,
-        parts=sweep.parts,
-        swept=sweep.tiles,
-    )
-
-
-def _plan_tiles(target: Target, c: Contraction) -> InnerProductPlan | None:
-    """The plan whose tiles walk all of k."""
+def plan_at_once(target: Target, c: Contraction) -> InnerProductPlan | None:
+    """The plan whose tiles walk all of k at once, or None where a tile with lanes along the result is better."""
     full = costs.order_target(target).lanes(c.dtype)
     short = c.columns < costs.MIN_INNER_LANES * full or (len(c.k) == 1 and min(c.rows, c.columns) < 4 * full)
     if not (short or (not c.vector_loadable and c.rows < costs.MAX_INNER_ROWS)):

@@ -1,4 +1,4 @@
-"""How a product of matrices whose k has several axes runs as inner products, one block of k at a time."""
+"""How a contraction runs as inner products: whether in blocks of k (`inner_product_sweep`), and then in which tiles."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -10,47 +10,31 @@ from adjoint.kernel.target import Target
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.gemm_plan import blocks_within
+from adjoint.lower.contractions.inner_product_plan import InnerProductPlan, plan_at_once
 from adjoint.lower.contractions.split_k_plan import split_factor
 from adjoint.lower.contractions.traffic import Block, line_cycles
 from adjoint.lower.loops import pieces
 
-__all__ = ["Sweep", "plan_sweep"]
+__all__ = ["plan_inner_product"]
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """The tile of a sweep, its blocks, and what units share.
+def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | None:
+    """The plan of a contraction as inner products, or None where a tile with lanes along the result is better.
 
-    Parameters
-    ----------
-    along : Var
-        The summed axis that lanes run along.
-    rows, columns : int
-        Elements of the result in a tile.
-    by_columns : bool
-        Whether tiles walk columns in their outer loop: those of the larger operand.
-    blocks : tuple of int
-        Block size of each summed axis but `along`, outermost first.
-    parts : int
-        Splits of the outermost summed axis; a divisor of it.
-    tiles : int
-        Tiles along the axis of the outer loop in a unit.
-    cycles : float
-        Estimated cycles of all of it on one core.
+    Whether tiles walk blocks of k or all of it at once decides the splits of k, so `adjoint.costs.MODEL` decides it.
     """
+    model = costs.order_target(target)
+    sweep = _plan_sweep(model, c)
+    if sweep is None:
+        return plan_at_once(target, c)
+    at_once = plan_at_once(model, c)
+    if at_once is not None and 0 < at_once.cycles < sweep.cycles:
+        return at_once if target is model else plan_at_once(target, c)
+    return sweep if target is model else _plan_sweep(target, c)
 
-    along: Var
-    rows: int
-    columns: int
-    by_columns: bool
-    blocks: tuple[int, ...]
-    parts: int
-    tiles: int
-    cycles: float
 
-
-def plan_sweep(target: Target, c: Contraction) -> Sweep | None:
-    """The sweep with the lowest estimated cost; None where rows of an operand overlap, or k has one axis."""
+def _plan_sweep(target: Target, c: Contraction) -> InnerProductPlan | None:
+    """The best plan in blocks of k; None where rows of an operand overlap, or k has only one axis."""
     lanes = costs.order_target(target).lanes(c.dtype)
     of_left, of_right = ([v for v in c.axes if load.index.coefficient(v)] for load in (c.left, c.right))
     if c.m is None or len(c.k) < 2 or {c.left.dtype, c.right.dtype} != {c.dtype}:
@@ -79,8 +63,8 @@ class _Planner:
     along: Var
     lanes: int
 
-    def plan(self) -> Sweep:
-        """The sweep with the lowest estimated cost."""
+    def plan(self) -> InnerProductPlan:
+        """The plan with the lowest estimated cost."""
         c, target = self.c, self.target
         batches = prod(v.extent for v in c.axes if v not in (c.m, c.n))
         made = batches * c.rows * c.columns
@@ -97,18 +81,29 @@ class _Planner:
         )
         sums = made * parts * (costs.REDUCE_LANES_CYCLES + costs.PARTIAL_SUM_CYCLES / self.lanes)
         outer = ceil(c.columns / columns) if by_columns else ceil(c.rows / rows)
-        groups = min(max(ceil(costs.least_units(target) / (parts * batches)), 1), outer)
-        idle = costs.idle(target, parts * batches * groups)
-        return Sweep(
-            self.along,
-            rows,
-            columns,
-            by_columns,
-            block,
-            parts,
-            ceil(outer / groups),
-            (vectors * cycles + sums) * idle,
+        tile = (columns if by_columns else rows) * min(c.rows, c.columns) * self._sum_bytes
+        fewest = max(costs.least_units(target) / (parts * batches), outer * tile / costs.l2_block_bytes(target))
+        groups = min(max(ceil(fewest), 1), outer)
+        return InnerProductPlan(
+            contraction=c,
+            rows=rows,
+            columns=columns,
+            lanes=self.lanes,
+            along=self.along,
+            inside=(),
+            blocks=block,
+            convert_left=False,
+            convert_right=False,
+            order="columns" if by_columns else "rows",
+            cycles=(vectors * cycles + sums) * costs.idle(target, parts * batches * groups),
+            parts=parts,
+            swept=ceil(outer / groups),
         )
+
+    @property
+    def _sum_bytes(self) -> int:
+        """Bytes of an accumulator."""
+        return self.lanes * self.c.dtype.itemsize
 
     def _parts(self, batches: int, made: int) -> int:
         """Splits of the outermost summed axis, from shapes alone: none where both operands are near, else a few."""
@@ -133,7 +128,8 @@ class _Planner:
         registers = max(self.lanes // target.lanes(c.dtype), 1)
         nbytes = steps * self.along.extent * c.dtype.itemsize
         vectors = steps * ceil(self.along.extent / self.lanes)
-        spill = costs.spill_cycles(target, c.rows * c.columns * self.lanes * c.dtype.itemsize) * registers / vectors
+        waiting = min(c.rows * c.columns * self._sum_bytes, costs.l2_block_bytes(target))
+        spill = costs.spill_cycles(target, waiting) * registers / vectors
         inner, size = (c.rows, tile[1]) if by_columns else (c.columns, tile[0])
         again = line_cycles(target, Block(1, inner * nbytes, 0)) * registers
         near = line_cycles(target, Block(1, (size + sum(tile)) * nbytes, 0)) * registers

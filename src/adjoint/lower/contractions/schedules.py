@@ -42,7 +42,8 @@ from adjoint.lower.contractions.gemm import gemm_kernels
 from adjoint.lower.contractions.gemm_plan import GemmPlan, gemm_plans, plan_gemm
 from adjoint.lower.contractions.gemm_prefetch import epilogue_streams
 from adjoint.lower.contractions.inner_product import inner_product_kernels
-from adjoint.lower.contractions.inner_product_plan import InnerProductPlan, plan_inner_product
+from adjoint.lower.contractions.inner_product_plan import InnerProductPlan
+from adjoint.lower.contractions.inner_product_sweep_plan import plan_inner_product
 from adjoint.lower.contractions.m_blocked import m_blocked_kernels
 from adjoint.lower.contractions.matching import join_rows, join_runs, split_rows
 from adjoint.lower.contractions.split_k import split_k_kernels
