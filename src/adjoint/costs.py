@@ -577,6 +577,9 @@ MAX_INNER_ROWS = 8
 MAX_INNER_ITERATIONS = 64
 #: Most rows and columns of a tile.
 MAX_INNER_TILE = 8
+#: Loads that take as long as that of a vector: of every second element, which shuffles join; of several short rows of
+#: an image; and how much longer one takes that crosses the end of a cache line (Zen 4, from some 170 gradients).
+STRIDED_LOADS, JOINED_ROW_LOADS, CROSSING_LOADS = 5.0, 3.0, 0.5
 #: Fraction of the cycles of transfers between caches that the multiply-adds of an inner product do not hide (Zen 5).
 EXPOSED_INNER_TRANSFERS = 0.5
 #: Factor on the time to read an operand that does not stay in a cache, several rows at once instead of one after the

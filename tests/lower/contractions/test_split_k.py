@@ -1,5 +1,6 @@
 """Split-K and M-blocked contractions: what is planned so, and the results at every vector width."""
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -30,6 +31,12 @@ def weight_gradient(batch, channels, out, size, window, stride=1, dilation=1):
     return Function("dw", (x, ct), (apply(op, x, ct),))
 
 
+def _plan(function, target):
+    function = after_graph_passes(function)
+    (made,) = contractions_of(function, target, value_names(function))[1].values()
+    return made.plan
+
+
 def planned_gradient(*args, **kwargs):
     """The context and the planned contractions of such a gradient."""
     function = after_graph_passes(weight_gradient(*args, **kwargs))
@@ -53,6 +60,29 @@ def test_the_gradient_of_a_weight_is_planned_with_lanes_along_channels():
     assert plan.width == 32
     assert np.prod(plan.tile) * plan.vectors + plan.vectors <= AVX512.vector_registers - 1
     assert all(v.extent % t == 0 for v, t in zip(plan.rows, plan.tile, strict=True))
+
+
+#: AVX-512 on units of 256 bits, as on Zen 4: twice as many narrow vectors start.
+SPLIT = replace(AVX512, fma_units=1, load_units=1, datapath_bytes=32)
+
+
+@pytest.mark.parametrize(("out", "lanes"), [(20, 8), (40, 8), (28, 16), (48, 16)])
+def test_narrow_vectors_leave_fewer_lanes_idle_where_more_of_them_start(out, lanes):
+    c = contraction_of(weight_gradient(16, 64, out, 14, 3))
+    model, plan = plan_split_k(AVX512, c), plan_split_k(SPLIT, c)
+    assert model is not None
+    assert plan is not None
+    assert (plan.lanes, plan.parts, plan.lane) == (lanes, model.parts, model.lane)
+
+
+def test_narrow_vectors_give_the_same_bits():
+    needs("avx512")
+    for function in (weight_gradient(2, 16, 20, 66, 5), weight_gradient(3, 36, 40, 61, 3, 2)):
+        assert isinstance(_plan(function, SPLIT), SplitKPlan)
+        rng = np.random.default_rng(0)
+        arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+        wide, narrow = (compile(function, target, OPTIONS)(*arrays) for target in ("avx512", SPLIT))
+        np.testing.assert_array_equal(narrow, wide)
 
 
 def test_small_weights_are_summed_in_parts_for_threads():

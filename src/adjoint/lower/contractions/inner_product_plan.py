@@ -13,6 +13,7 @@ from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.contraction import Contraction, transposed_along
 from adjoint.lower.contractions.conversion import beforehand_cycles
 from adjoint.lower.contractions.gemm_plan import blocks_within
+from adjoint.lower.contractions.inner_product_cost import TileWalk
 from adjoint.lower.contractions.traffic import Block, line_cycles
 from adjoint.lower.loops import divisors, pieces
 
@@ -54,7 +55,7 @@ class InnerProductPlan:
         Tiles along the axis of the outer loop in a unit, all of which meet a block of k before the next one
         (`inner_product_sweep`); 0 where each tile walks all of k at once.
     cycles : float
-        Estimated cycles of products of matrices, whose rows may be summed in several runs; 0 of other contractions.
+        Estimated cycles; 0 where only taps are left for the columns of a tile, as of depthwise convolutions.
     """
 
     contraction: Contraction
@@ -88,6 +89,15 @@ class InnerProductPlan:
     def unrolled(self) -> tuple[Var, ...]:
         """The axes of the result that are inside a unit."""
         return (*self.inside, self.taps) if self.taps is not None else self.inside
+
+    @property
+    def units(self) -> int:
+        """Units of work: splits, and tiles; of those with taps, only one of each row of tiles."""
+        c, across = self.contraction, column_axis(self.contraction, self.unrolled)
+        wide = across.extent if across is not None else 1
+        others = prod(v.extent for v in c.axes) // (c.rows * wide * prod(v.extent for v in self.unrolled))
+        columns = ceil(wide / self.columns) if self.taps is None else 1
+        return self.parts * others * ceil(c.rows / self.rows) * columns
 
     def prefetches(self, target: Target, sweeps: int) -> bool:
         """Whether prefetches of the next block, of which each of `sweeps` tiles has a share, are free."""
@@ -148,11 +158,17 @@ def plan_at_once(target: Target, c: Contraction) -> InnerProductPlan | None:
     products, (rows, columns) = _tile(target, c.rows, wide, registers, rest, deep, reads)
     parts = _parts(c, along, image_rows)
     extents = tuple(v.extent // (parts if v is c.k[0] else 1) for v in c.k if v is not along)
-    matrices = len(c.k) == 1 or (whole and c.m is not None and not c.batch)
     vectors = prod(extents) * parts * ceil(along.extent / full)
     step_bytes = (rows + columns) * along.extent * c.dtype.itemsize
     blocks = blocks_within(extents, step_bytes, costs.l1_bytes(target)) if inside else extents
     loaded = c.rows * c.batches * c.columns * c.depth / target.lanes(c.dtype) * costs.CONVERT_CYCLES
+    cycles = 0.0
+    if len(c.k) == 1:
+        cycles = _cycles(target, c, products * rest * vectors, packed)
+    elif c.m is not None:
+        steps, divided = prod(extents) * parts, prod(extents) // prod(blocks) * parts
+        many = prod(v.extent for v in inside)
+        cycles = TileWalk(target, c, along, full, rows, columns, deep, across, many, steps, divided).cycles()
     return InnerProductPlan(
         contraction=c,
         rows=rows,
@@ -168,7 +184,7 @@ def plan_at_once(target: Target, c: Contraction) -> InnerProductPlan | None:
         image_rows=image_rows,
         packed=packed,
         order="columns" if reads is not None and reads.by_columns else "rows",
-        cycles=_cycles(target, c, products * rest * vectors, packed) if matrices else 0.0,
+        cycles=cycles,
     )
 
 

@@ -164,21 +164,25 @@ def _best(context: Context, group: Group, c: Contraction, others: _OtherKinds) -
         other = gemm.cycles if inner_product is None else gradient.inner_product_cycles(target)
         if gradient.cycles < other:
             return gradient
-    # Few units leave threads idle; how many threads there will be is not known here.
-    idle = sqrt(max(1.0, costs.units(target) / 2 / split_k.most_units)) if split_k is not None else 1.0
-    split_k_cycles = split_k.cycles * idle if split_k is not None else inf
+    split_k_cycles = split_k.cycles * _idle(target, split_k.most_units) if split_k is not None else inf
     if inner_product is not None and len(c.k) == 1:
         return inner_product if _prefers_inner_products(context, group, c) else gemm
     if winograd is not None and winograd.cycles < min(gemm.cycles, split_k_cycles):
         return winograd
     if inner_product is not None and inner_product.cycles:
-        if inner_product.cycles < min(gemm.cycles, split_k_cycles):
+        idle = _idle(target, inner_product.units) if not inner_product.swept else 1.0
+        if inner_product.cycles * idle < min(gemm.cycles, split_k_cycles):
             return inner_product
         inner_product = None
     # Where an inner product is possible, a result is so small that parts of several images keep more threads busy.
     if split_k is not None and ((inner_product is not None and len(c.k) > 2) or split_k_cycles < gemm.cycles):
         return split_k
     return gemm if inner_product is None or split_k is not None or _is_efficient(target, c, gemm) else inner_product
+
+
+def _idle(target: Target, units: int) -> float:
+    """How much longer few units take, which leave threads idle; how many threads there will be is not known here."""
+    return sqrt(max(1.0, costs.units(target) / 2 / units))
 
 
 def _is_efficient(target: Target, c: Contraction, plan: GemmLike) -> bool:

@@ -323,6 +323,7 @@ def _planner(
     rows = tuple(v for v in axes if v is not lane and v not in batch)
     if not rows or not all(other.index.coefficient(v) for v in rows if v not in taps):
         return None
+    target = target.narrowed(costs.useful_lanes(target, lane.extent, c.dtype.itemsize) * c.dtype.itemsize)
     lanes = target.lanes(c.dtype)
     adjacent = bool(windows) and all(w.stride == 1 for w in windows)
     least_use = costs.MIN_WINDOW_LANE_USE if adjacent else costs.MIN_LANE_USE
