@@ -569,6 +569,8 @@ SHARED_ROWS, MAX_SHARED_TAPS = 6, 5
 #: products over several axes, which have no estimate. Of some 40 random gradients of weights with inner products, a
 #: GEMM reached it in one, and took 0.6 of the time; no other was faster as a GEMM (Zen 4).
 EFFICIENT = 0.8
+#: Ratio of two kinds' cycles on the model CPU up to which the narrow one is asked, too (not varied).
+CLOSE = 2.0
 #: An inner product needs at least this fraction of a vector along k, and fewer columns than this fraction of a vector.
 MIN_INNER_LANES = 1 / 2
 #: Rows from which a strided operand is packed for a GEMM instead.

@@ -208,7 +208,7 @@ def test_the_larger_operand_of_a_plain_product_is_read_and_prefetched_once(rows,
 
 def test_the_vectors_of_the_shorter_side_stay_in_registers():
     """They are those that the inner one of the loops around a vector of products reads again."""
-    function = weight_gradient(15, 8, 13, 7, out=6)
+    function = weight_gradient(15, 8, 34, 3, out=6)
     plan = plan_of(function)
     assert isinstance(plan, InnerProductPlan)
     kernels = lower_function(function, AVX512).kernels

@@ -1,6 +1,7 @@
 """Inner products in blocks of k: which gradients run so, what is read ahead, and results at every vector width."""
 
 from dataclasses import replace
+from math import prod
 
 import pytest
 
@@ -43,8 +44,39 @@ def test_gradients_of_few_rows_run_in_blocks_of_k(case):
     assert batch % plan.parts == 0
 
 
-def test_every_second_element_is_left_to_others():
-    assert not isinstance(plan_of(pointwise_gradient(128, 16, 32, 32, stride=2)), InnerProductPlan)
+#: The same where windows move by two: rows that divide vectors or not, shorter ones, and copies of either operand.
+APART = [
+    (56, 62, 36, 10, 2, 1),
+    (21, 24, 80, 24, 2, 1),
+    (3, 30, 48, 8, 2, 1),
+    (24, 9, 65, 40, 2, 1),
+    (24, 9, 19, 68, 2, 1),
+    (32, 3, 24, 40, 2, 1),
+    (26, 16, 72, 18, 2, 2),
+    (1, 30, 48, 8, 2, 1),
+]
+
+
+@pytest.mark.parametrize("case", APART, ids=str)
+def test_units_copy_every_second_element(case):
+    batch, channels, size, outputs, _, groups = case
+    function = pointwise_gradient(*case)
+    plan = plan_of(function)
+    assert plan.swept
+    row = (size + 1) // 2
+    assert plan.run == row
+    # The pixels of an image are contiguous in the copy, which vectors along them read without remainders at each row.
+    assert plan.along.extent == (row**2 if batch > 1 else row)
+    (products, *_) = lower_function(function, AVX512).kernels
+    copies = [buffer for buffer in products.scratch if buffer.name.startswith("copy")]
+    per_column = plan.along.extent * prod(plan.blocks)
+    by_columns = channels > outputs
+    assert {copy.size // per_column for copy in copies} >= {plan.columns if by_columns else channels // groups}
+
+
+def test_copies_of_rows_count_for_each_group_of_units():
+    """Many channels on both sides: each unit would copy all columns, of which others have as many."""
+    assert not isinstance(plan_of(pointwise_gradient(48, 232, 26, 260, stride=2)), InnerProductPlan)
 
 
 def test_small_operands_are_not_split():
@@ -76,12 +108,12 @@ def test_rows_that_the_next_tiles_read_are_prefetched():
     assert {s.buffer.name for s in found} == {"x"}
 
 
-@pytest.mark.parametrize(("case", "level"), shared_among_levels(CASES), ids=str)
+@pytest.mark.parametrize(("case", "level"), shared_among_levels([*CASES, *APART]), ids=str)
 def test_gradients_agree_with_the_reference(level, case):
     agrees_with_the_reference(pointwise_gradient(*case), level)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [*CASES, *APART], ids=str)
 def test_narrow_vectors_and_any_number_of_threads_give_the_same_bits(case):
     needs("avx512")
     agrees_on_narrow_vectors(pointwise_gradient(*case))

@@ -99,8 +99,10 @@ class TileWalk:
         """Loads that take as long as that of a vector: more of apart elements, or one that crosses cache lines."""
         c, target = self.contraction, self.target
         step = load.index.coefficient(self.along)
+        if step is None:
+            return costs.JOINED_ROW_LOADS
         if step != 1:
-            return costs.JOINED_ROW_LOADS if step is None else costs.STRIDED_LOADS
+            return costs.STRIDED_LOADS
         others = [v for v in (*c.axes, *c.k) if v is not self.along and load.index.coefficient(v)]
         line = target.line_bytes // c.dtype.itemsize
         aligned = all((load.index.coefficient(v) or 0) % line == 0 for v in others)

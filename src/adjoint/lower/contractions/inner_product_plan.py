@@ -54,6 +54,9 @@ class InnerProductPlan:
     swept : int
         Tiles along the axis of the outer loop in a unit, all of which meet a block of k before the next one
         (`inner_product_sweep`); 0 where each tile walks all of k at once.
+    run : int
+        Elements of `along` between which those of the right operand are as far apart: every second one. Units copy
+        blocks of it, so that they are contiguous (`inner_product_sweep`). 0 where nothing is copied so.
     cycles : float
         Estimated cycles; 0 where only taps are left for the columns of a tile, as of depthwise convolutions.
     """
@@ -74,6 +77,7 @@ class InnerProductPlan:
     parts: int = 1
     image_rows: int = 1
     swept: int = 0
+    run: int = 0
 
     @property
     def extents(self) -> tuple[int, ...]:

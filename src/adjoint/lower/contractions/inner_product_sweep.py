@@ -12,9 +12,10 @@ So a block of the smaller operand stays in a cache, and the larger one is read o
 the rows of it that the next tiles will read are prefetched.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
-from math import ceil
+from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Const, For, Load, Prefetch, Stmt, Store
@@ -22,7 +23,7 @@ from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.inner_product_loops import InnerProductLoops, Place
 from adjoint.lower.contractions.inner_product_plan import InnerProductPlan
-from adjoint.lower.loops import nest, pieces, vector_loops
+from adjoint.lower.loops import nest, pieces, ravel, vector_loops
 
 __all__ = ["swept_products"]
 
@@ -43,19 +44,31 @@ def swept_products(
     names = [v.name.replace("r", "k") for v in plan.others]
     blocks = [Var(f"{name}b", e // b) for name, e, b in zip(names, plan.extents, plan.blocks, strict=True)]
     steps = [Var(name, b) for name, b in zip(names, plan.blocks, strict=True)]
-    place = {v: as_index(t) * s.extent + as_index(s) for v, t, s in zip(plan.others, blocks, steps, strict=True)}
-    place[c.k[0]] = at[c.k[0]] * plan.extents[0] + place[c.k[0]]
+    corner = {v: as_index(t) * s.extent for v, t, s in zip(plan.others, blocks, steps, strict=True)}
+    corner[c.k[0]] = at[c.k[0]] * plan.extents[0] + corner[c.k[0]]
+    place = {v: corner[v] + as_index(s) for v, s in zip(plan.others, steps, strict=True)}
+
+    def copied(column: Index, many: int) -> tuple[InnerProductLoops, tuple[Stmt, ...]]:
+        """The loops that read so many columns, and statements before that copy a block of them if it is planned."""
+        return _Copy(loops, at, corner, steps, column, many).made() if plan.run else (loops, ())
+
+    inner_loops, once = (loops, ()) if by_columns else copied(as_index(0), inner.extent)
     products, ends = list[Stmt](), list[Stmt]()
     for begin, many, size in pieces(count, sizes[0]):
         number = Var("outer", many)
         start = as_index(number) * size + begin
-        tiles, after = list[Stmt](), list[Stmt]()
+        tile_loops, copies = copied(first + start, size) if by_columns else (inner_loops, ())
+        tiles, after = list[Stmt](copies), list[Stmt]()
         for inner_begin, inner_many, inner_size in pieces(inner.extent, sizes[1]):
             tile_number = Var("inner", inner_many)
             inner_start = as_index(tile_number) * inner_size + inner_begin
             share = as_index(tile_number), ceil(size / ceil(inner.extent / sizes[1]))
             tile = _Tile(
-                loops, {**at, **place, outer: first + start, inner: inner_start}, (outer, inner), (size, inner_size)
+                tile_loops,
+                c,
+                {**at, **place, outer: first + start, inner: inner_start},
+                (outer, inner),
+                (size, inner_size),
             )
             spot = (start * inner.extent + inner_start * size) * plan.lanes
             tiles += nest([tile_number], tile.products(sums, spot, steps, share))
@@ -64,14 +77,69 @@ def swept_products(
         ends += nest([number], tuple(after))
     zero = Const(0.0, c.dtype)
     clear = vector_loops(sums.size, plan.lanes, lambda s, _: (Store(((sums, s, zero),)),))
-    return (*clear, *nest(blocks, tuple(products)), *ends)
+    return (*clear, *nest(blocks, (*once, *products)), *ends)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A copy of a block of some columns of the right operand, in which every second element is contiguous.
+
+    `at` are the coordinates of the unit, `corner` those of the block, `steps` the loops over its steps.
+    """
+
+    loops: InnerProductLoops
+    at: Mapping[Var, Index]
+    corner: Mapping[Var, Index]
+    steps: Sequence[Var]
+    column: Index
+    columns: int
+
+    def made(self) -> tuple[InnerProductLoops, tuple[Stmt, ...]]:
+        """Loops that read the copy, and the statements that make it."""
+        plan, c = self.loops.plan, self.loops.c
+        size = prod(s.extent for s in self.steps) * plan.along.extent
+        copy = Buffer("copy", c.dtype, self.columns * size, "scratch")
+        lanes = self.loops.context.target.lanes(c.dtype)
+        column, run = Var("column", self.columns), Var("run", plan.along.extent // plan.run)
+
+        def element(spot: Index, _: Index) -> tuple[Stmt, ...]:
+            along = as_index(run) * plan.run + spot
+            where = {v: self.corner[v] + as_index(s) for v, s in zip(plan.others, self.steps, strict=True)}
+            where |= {c.n: self.column + as_index(column), plan.along: along}
+            value = c.element(c.right, {**self.at, **where})
+            place = (as_index(column) * size) + ravel(
+                self.steps, {s: as_index(s) for s in self.steps}
+            ) * plan.along.extent
+            return (Store(((copy, place + along, value),)),)
+
+        first = {v: self.corner[v] for v in plan.others}
+        steps = {s: as_index(v) - first[v] for v, s in zip(plan.others, self.steps, strict=True)}
+        index = (
+            (as_index(c.n) - self.column) * size + ravel(self.steps, steps) * plan.along.extent + as_index(plan.along)
+        )
+        loops = replace(self.loops, plan=replace(plan, contraction=replace(c, right=Load(copy, index))))
+        return loops, nest([column, *self.steps, run], _overlapping(plan.run, lanes, element))
+
+
+def _overlapping(extent: int, lanes: int, element: Callable[[Index, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+    """Vectors along an axis; the last one overlaps the one before instead of being shorter."""
+    lanes = min(lanes, 1 << (extent.bit_length() - 1))
+    rest = extent % lanes
+    if not rest:
+        return vector_loops(extent, lanes, element)
+    last = vector_loops(lanes, lanes, element, base=extent - lanes)
+    return (*vector_loops(extent - rest, lanes, element), *last)
 
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """A tile: where its first element is, the axes of the outer and the inner loop, and its elements along both."""
+    """A tile: where its first element is, the axes of the outer and the inner loop, and its elements along both.
+
+    `source` reads the operands where they are in memory, the loops perhaps a copy.
+    """
 
     loops: InnerProductLoops
+    source: Contraction
     at: Mapping[Var, Index]
     axes: tuple[Var, Var]
     sizes: tuple[int, int]
@@ -128,11 +196,12 @@ class _Tile:
     def _prefetches(self, share: tuple[Index, int], along: Index, active: int) -> tuple[Stmt, ...]:
         """The lines of a vector, in the rows of the larger operand that the next tile of the outer loop will read."""
         outer, context = self.axes[0], self.loops.context
-        load = self.c.right if outer is self.c.n else self.c.left
+        load = self.source.right if outer is self.c.n else self.source.left
         if not context.is_far(self.loops.group, load.buffer):
             return ()
         number, rows = share
-        line = context.target.line_bytes // load.dtype.itemsize
+        apart = 2 if self.plan.run and outer is self.c.n else 1
+        line = context.target.line_bytes // load.dtype.itemsize // apart
         out: list[Stmt] = []
         for row, vector in product(range(rows), range(0, active, line)):
             where = {**self.at, self.plan.along: along + vector}

@@ -11,6 +11,7 @@ from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.gemm_plan import blocks_within
 from adjoint.lower.contractions.inner_product_plan import InnerProductPlan, plan_at_once
+from adjoint.lower.contractions.matching import join_steps, run_of
 from adjoint.lower.contractions.split_k_plan import split_factor
 from adjoint.lower.contractions.traffic import Block, line_cycles
 from adjoint.lower.loops import pieces
@@ -43,25 +44,35 @@ def _plan_sweep(target: Target, c: Contraction) -> InnerProductPlan | None:
         return None
     if [v for v in of_right if v not in of_left] != [c.n]:
         return None
+    c, run = _contiguous(c)
     along = c.k[-1]
-    # Every second element takes two loads and a shuffle: shortcuts of residual networks would take 1.4 times as long as
-    # with split-K (Zen 4).
-    contiguous = all(load.index.coefficient(along) == 1 for load in (c.left, c.right))
-    if not contiguous or along.extent < costs.MIN_INNER_LANES * lanes:
+    if c.left.index.coefficient(along) != 1 or along.extent < costs.MIN_INNER_LANES * lanes:
         return None
-    if abs(c.right.index.coefficient(c.n) or 0) < along.extent:
+    step = c.right.index.coefficient(along)
+    if step not in (1, 2, None) or abs(c.right.index.coefficient(c.n) or 0) < along.extent:
         return None
-    return _Planner(target, c, along, lanes).plan()
+    return _Planner(target, c, along, lanes, run).plan()
+
+
+def _contiguous(c: Contraction) -> tuple[Contraction, int]:
+    """The contraction, its last axis contiguous where units copy the right operand; and `InnerProductPlan.run`."""
+    step = c.right.index.coefficient(c.k[-1])
+    if step == 1:
+        return c, 0
+    if step == 2 and len(c.k) > 2:
+        c = join_steps(c) or c
+    return c, run_of(c.right, c.k[-1])
 
 
 @dataclass(frozen=True, slots=True)
 class _Planner:
-    """The planner of a contraction whose lanes run along an axis, in so many lanes."""
+    """The planner of a contraction whose lanes run along an axis, in so many lanes, in runs that are copied."""
 
     target: Target
     c: Contraction
     along: Var
     lanes: int
+    run: int
 
     def plan(self) -> InnerProductPlan:
         """The plan with the lowest estimated cost."""
@@ -84,6 +95,8 @@ class _Planner:
         tile = (columns if by_columns else rows) * min(c.rows, c.columns) * self._sum_bytes
         fewest = max(costs.least_units(target) / (parts * batches), outer * tile / costs.l2_block_bytes(target))
         groups = min(max(ceil(fewest), 1), outer)
+        # Each group copies columns that it does not share.
+        copies = self._copy_cycles * (1 if by_columns else groups)
         return InnerProductPlan(
             contraction=c,
             rows=rows,
@@ -95,9 +108,10 @@ class _Planner:
             convert_left=False,
             convert_right=False,
             order="columns" if by_columns else "rows",
-            cycles=(vectors * cycles + sums) * costs.idle(target, parts * batches * groups),
+            cycles=(vectors * (cycles + copies) + sums) * costs.idle(target, parts * batches * groups),
             parts=parts,
             swept=ceil(outer / groups),
+            run=self.run,
         )
 
     @property
@@ -131,8 +145,9 @@ class _Planner:
         waiting = min(c.rows * c.columns * self._sum_bytes, costs.l2_block_bytes(target))
         spill = costs.spill_cycles(target, waiting) * registers / vectors
         inner, size = (c.rows, tile[1]) if by_columns else (c.columns, tile[0])
-        again = line_cycles(target, Block(1, inner * nbytes, 0)) * registers
-        near = line_cycles(target, Block(1, (size + sum(tile)) * nbytes, 0)) * registers
+        lines = self._sum_bytes / target.line_bytes
+        again = line_cycles(target, Block(1, inner * nbytes, 0)) * lines
+        near = line_cycles(target, Block(1, (size + sum(tile)) * nbytes, 0)) * lines
         total = 0.0
         for (_, down, rows), (_, across, columns) in product(pieces(c.rows, tile[0]), pieces(c.columns, tile[1])):
             compute = costs.multiply_add_cycles(target, rows * columns * registers)
@@ -142,3 +157,12 @@ class _Planner:
             busy = max(compute, loads, costs.chain_cycles(target)) + costs.EXPOSED_TRANSFERS * moved
             total += down * across * (max(busy, moved) + spill * rows * columns)
         return total
+
+    @property
+    def _copy_cycles(self) -> float:
+        """Cycles to copy a vector along k of every second element of all columns."""
+        if not self.run:
+            return 0.0
+        registers = max(self.lanes // self.target.lanes(self.c.dtype), 1)
+        vectors = ceil(self.run / self.lanes) * self.lanes / self.run
+        return self.c.columns * registers * vectors * (costs.STRIDED_LOADS / self.target.load_units + 1.0)

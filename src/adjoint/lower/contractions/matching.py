@@ -21,7 +21,7 @@ from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import collapse_axes, indices_of, ravel, uncollapse
 
-__all__ = ["join_rows", "join_runs", "match_contraction", "split_rows"]
+__all__ = ["join_rows", "join_runs", "join_steps", "match_contraction", "run_of", "split_rows"]
 
 
 def match_contraction(context: Context, group: Group) -> Contraction | None:
@@ -116,6 +116,11 @@ def _divisors(index: Index, var: Var) -> set[int]:
     return found
 
 
+def run_of(load: Load, var: Var) -> int:
+    """Elements of an axis between which those of an operand are evenly apart: the row of two fused axes, or all."""
+    return min(_divisors(load.index, var), default=var.extent)
+
+
 def _rejoined(parts: Sequence[Sequence[Var]]) -> tuple[Index, ...]:
     """Each axis in terms of the axes that it was split into."""
     return tuple(ravel(part, {v: as_index(v) for v in part}) for part in parts)
@@ -191,11 +196,16 @@ def join_runs(target: Target, c: Contraction) -> Contraction:
     """
     if len(c.k) < 2 or not _fills(c.k[-1], c.right, costs.order_target(target).lanes(c.dtype)):
         return c
+    return join_steps(c) or c
+
+
+def join_steps(c: Contraction) -> Contraction | None:
+    """Fuse the two innermost summed axes, along which the left operand is contiguous; None if it is not."""
     before, last = c.k[-2:]
     both, at = _joined(before, last)
     left = c.left.index.substitute(at)
     if left.coefficient(both) != 1:
-        return c
+        return None
     right = Load(c.right.buffer, c.right.index.substitute(at))
     return replace(c, left=Load(c.left.buffer, left), right=right, k=(*c.k[:-2], both))
 

@@ -131,7 +131,8 @@ def _estimated(context: Context, group: Group, c: Contraction) -> Plan:
     if isinstance(best, DepthwiseGradientPlan):
         return plan_depthwise_gradient(context, c) or best
     if isinstance(best, InnerProductPlan):
-        return plan_inner_product(target, best.contraction) or best
+        # Not that plan's own contraction, whose rows may be fused for blocks of k.
+        return plan_inner_product(target, join_runs(model, join_rows(model, c))) or best
     return _winograd(target, c) or best
 
 
@@ -159,30 +160,60 @@ def _best(context: Context, group: Group, c: Contraction, others: _OtherKinds) -
     target = context.target
     winograd, split_k, gradient, inner_product = others
     gemm = _gemm(context, group, c)
-    c = join_rows(target, c)
     if gradient is not None:
         other = gemm.cycles if inner_product is None else gradient.inner_product_cycles(target)
         if gradient.cycles < other:
             return gradient
-    split_k_cycles = split_k.cycles * _idle(target, split_k.most_units) if split_k is not None else inf
+    split_k_cycles = _split_k_cycles(target, split_k)
     if inner_product is not None and len(c.k) == 1:
         return inner_product if _prefers_inner_products(context, group, c) else gemm
     if winograd is not None and winograd.cycles < min(gemm.cycles, split_k_cycles):
         return winograd
     if inner_product is not None and inner_product.cycles:
-        idle = _idle(target, inner_product.units) if not inner_product.swept else 1.0
-        if inner_product.cycles * idle < min(gemm.cycles, split_k_cycles):
+        if _prefers_sums_along_k(context, group, c, inner_product, min(gemm.cycles, split_k_cycles)):
             return inner_product
         inner_product = None
     # Where an inner product is possible, a result is so small that parts of several images keep more threads busy.
     if split_k is not None and ((inner_product is not None and len(c.k) > 2) or split_k_cycles < gemm.cycles):
         return split_k
-    return gemm if inner_product is None or split_k is not None or _is_efficient(target, c, gemm) else inner_product
+    joined = join_rows(target, c)
+    return (
+        gemm if inner_product is None or split_k is not None or _is_efficient(target, joined, gemm) else inner_product
+    )
+
+
+def _split_k_cycles(target: Target, plan: SplitKPlan | None) -> float:
+    return plan.cycles * _idle(target, plan.most_units) if plan is not None else inf
 
 
 def _idle(target: Target, units: int) -> float:
     """How much longer few units take, which leave threads idle; how many threads there will be is not known here."""
     return sqrt(max(1.0, costs.units(target) / 2 / units))
+
+
+def _prefers_sums_along_k(context: Context, group: Group, c: Contraction, plan: InnerProductPlan, other: float) -> bool:
+    """Whether inner products over several axes take fewer cycles than the best other plan does.
+
+    Where the model CPU leaves that open, the geometric mean over both model CPUs decides.
+    """
+    ratio = _to_other(context.target, c, plan, other)
+    if not 1 / costs.CLOSE < ratio < costs.CLOSE or context.target is not costs.MODEL:
+        return ratio < 1.0
+    narrow = replace(context, target=costs.NARROW_MODEL)
+    plan = plan_inner_product(narrow.target, join_runs(narrow.target, join_rows(narrow.target, c))) or plan
+    other = min(_gemm(narrow, group, c).cycles, _split_k_cycles(narrow.target, _split_k(narrow, c)))
+    return ratio * _to_other(narrow.target, c, plan, other) < 1.0
+
+
+def _to_other(target: Target, c: Contraction, plan: InnerProductPlan, other: float) -> float:
+    """The ratio of the cycles of inner products to those of another plan, with those that wait for memory."""
+    nbytes = c.left.buffer.nbytes + c.right.buffer.nbytes
+    far = nbytes / costs.far_bytes_per_cycle(target) if nbytes > costs.l3_block_bytes(target) else 0.0
+    idle = sqrt(max(1.0, costs.least_units(target) / plan.units)) if not plan.swept else 1.0
+    # While others pack a block, they wait for memory, the less, the more prefetches find to hide behind: of some 20
+    # gradients with operands from memory, from all of that time to a third (Zen 4).
+    exposed = far * sqrt(far / max(far + other, 1.0))
+    return (max(plan.cycles * idle, far) + far * costs.EXPOSED_TRANSFERS) / max(other + exposed, 1.0)
 
 
 def _is_efficient(target: Target, c: Contraction, plan: GemmLike) -> bool:
