@@ -58,6 +58,8 @@ class ValueEmitter:
         Whether the CPU supports masked loads.
     scales : bool
         Whether ``scaleb`` of vectors of 64 bytes is an instruction.
+    cached : int
+        Bytes up to which a buffer stays in the caches; larger ones come from memory.
     env : dict
         Text of each loop variable in scope: a name, or a number if the loop is unrolled.
     pointers : dict
@@ -74,6 +76,7 @@ class ValueEmitter:
     w: Writer
     masks: bool
     scales: bool
+    cached: int
     env: dict[Var, str] = field(default_factory=dict)
     pointers: dict[Buffer, str] = field(default_factory=dict)
     lanes: Lanes | None = None
