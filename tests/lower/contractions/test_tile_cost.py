@@ -9,7 +9,7 @@ from adjoint.ir import Function, param
 from adjoint.ir.printer import value_names
 from adjoint.lower.contractions.gemm_plan import forms, with_roles
 from adjoint.lower.contractions.matching import join_rows
-from adjoint.lower.contractions.tile_cost import IN_PLACE, cost_model, ranked_tiles
+from adjoint.lower.contractions.tile_cost import IN_PLACE, Tile, cost_model, ranked_tiles
 from adjoint.lower.contractions.traffic import reads_of, split_share
 from adjoint.lower.program import contractions_of
 from adjoint.pipeline import after_graph_passes
@@ -99,3 +99,19 @@ def test_the_cheapest_tile_is_the_first_of_the_ranking(kind, streams):
             assert cheapest == ranked[0] if ranked else cheapest[0] == inf
             # Both are sums of the same cycles, added in another order.
             assert model.least() <= cheapest[0] * (1 + 1e-12)
+
+
+def test_panels_of_a_convolution_are_read_from_the_cache_that_holds_them():
+    """Those of many channels and taps, all of which are packed at a time, leave the second-level cache."""
+
+    def panels(channels):
+        x, w = param("x", (1, channels, 30, 30)), param("w", (5, channels, 5, 5))
+        function = Function("f", (x, w), (ops.conv2d(x, w, stride=2),))
+        graph = after_graph_passes(function)
+        (made,) = contractions_of(graph, AVX512, value_names(graph))[1].values()
+        model = cost_model(AVX512, made.contraction, 0, IN_PLACE._replace(right="panels"))
+        cycles, _ = model.cost(Tile(5, 3, 1))
+        return cycles / channels
+
+    assert panels(32) < 1.1 * panels(64)
+    assert panels(454) > 1.3 * panels(64)

@@ -200,13 +200,15 @@ def test_steps_have_fewer_kernels_and_no_more_barriers(name, monkeypatch):
         assert sum(getattr(k, size) for k in made.kernels) <= sum(getattr(k, size) for k in before.kernels)
 
 
-def test_scales_are_updated_in_one_kernel():
+def test_scales_are_updated_together():
     """The gradients in front of them need the old ones, so the new ones lie apart until nobody reads these."""
     kernels = program_of("resnet8", host()).kernels
-    updates = max((k for k in kernels if k.name.startswith("updates")), key=lambda k: len(k.values))
+    updates = [k for k in kernels if k.name.startswith("updates")]
     scales = {b.name for k in kernels for b in k.reads if b.name.endswith("_g") and b.space == "external"}
     assert len(scales) == 9
-    assert {f"%{name}_new" for name in scales} <= set(updates.values)
+    # A small update of something else may lie between two halves of them.
+    assert len(updates) <= 2
+    assert {f"%{name}_new" for name in scales} <= {value for kernel in updates for value in kernel.values}
 
 
 @pytest.mark.parametrize("level", levels())

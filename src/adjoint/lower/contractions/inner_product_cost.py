@@ -1,4 +1,9 @@
-"""What inner products whose tiles walk all of k at once cost, where k has several axes: gradients of weights."""
+"""What inner products cost whose tiles walk all of k at once, where k has several axes: gradients of weights.
+
+The cycles of the multiply-adds, loads and sums of all tiles; or, where that takes longer, those of reading both
+operands again from the caches. That each is read once, perhaps from memory, is left out, as in the estimates of other
+kinds.
+"""
 
 from collections.abc import Iterator
 from itertools import product
@@ -39,7 +44,7 @@ class TileWalk:
     inside : int
         Iterations of the axes that are looped over inside a unit.
     steps, blocks : int
-        Vectors' rows along k, and the blocks of k that they are divided into.
+        Steps of the summed axes but `along`, and the blocks that they are divided into.
     """
 
     target: Target

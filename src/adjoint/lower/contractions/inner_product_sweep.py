@@ -10,6 +10,15 @@ The gradient of a 1x1 convolution's weight, ``ct`` having few channels and ``x``
 
 So a block of the smaller operand stays in a cache, and the larger one is read once, in the order of memory. Meanwhile
 the rows of it that the next tiles will read are prefetched.
+
+Where the window moves by two columns, each unit first copies what its tiles read of ``x``, so that the pixels of an
+image are contiguous, and vectors do not end with its short rows::
+
+    for four channels of x:                                   for four channels of x:
+      for y in 0..18, v in the pixels of a row:                 for y in 0..18, i in 0..18:
+        acc += ct[rows, y * 18 + v] * x[columns, 2y, 2v]  ->      copy[columns, y * 18 + i] = x[columns, 2y, 2i]
+                                                                for v in the pixels of an image:
+                                                                  acc += ct[rows, v] * copy[columns, v]
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -102,21 +111,18 @@ class _Copy:
         lanes = self.loops.context.target.lanes(c.dtype)
         column, run = Var("column", self.columns), Var("run", plan.along.extent // plan.run)
 
+        def place(column: Index, steps: dict[Var, Index]) -> Index:
+            return column * size + ravel(self.steps, steps) * plan.along.extent
+
         def element(spot: Index, _: Index) -> tuple[Stmt, ...]:
             along = as_index(run) * plan.run + spot
             where = {v: self.corner[v] + as_index(s) for v, s in zip(plan.others, self.steps, strict=True)}
             where |= {c.n: self.column + as_index(column), plan.along: along}
             value = c.element(c.right, {**self.at, **where})
-            place = (as_index(column) * size) + ravel(
-                self.steps, {s: as_index(s) for s in self.steps}
-            ) * plan.along.extent
-            return (Store(((copy, place + along, value),)),)
+            return (Store(((copy, place(as_index(column), {s: as_index(s) for s in self.steps}) + along, value),)),)
 
-        first = {v: self.corner[v] for v in plan.others}
-        steps = {s: as_index(v) - first[v] for v, s in zip(plan.others, self.steps, strict=True)}
-        index = (
-            (as_index(c.n) - self.column) * size + ravel(self.steps, steps) * plan.along.extent + as_index(plan.along)
-        )
+        steps = {s: as_index(v) - self.corner[v] for v, s in zip(plan.others, self.steps, strict=True)}
+        index = place(as_index(c.n) - self.column, steps) + as_index(plan.along)
         loops = replace(self.loops, plan=replace(plan, contraction=replace(c, right=Load(copy, index))))
         return loops, nest([column, *self.steps, run], _overlapping(plan.run, lanes, element))
 

@@ -66,7 +66,7 @@ def _contiguous(c: Contraction) -> tuple[Contraction, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Planner:
-    """The planner of a contraction whose lanes run along an axis, in so many lanes, in runs that are copied."""
+    """The planner of a contraction whose lanes run along an axis, in so many lanes; `run` is that of the plan."""
 
     target: Target
     c: Contraction
@@ -95,7 +95,7 @@ class _Planner:
         tile = (columns if by_columns else rows) * min(c.rows, c.columns) * self._sum_bytes
         fewest = max(costs.least_units(target) / (parts * batches), outer * tile / costs.l2_block_bytes(target))
         groups = min(max(ceil(fewest), 1), outer)
-        # Each group copies columns that it does not share.
+        # Each group copies all columns where they are what its tiles share.
         copies = self._copy_cycles * (1 if by_columns else groups)
         return InnerProductPlan(
             contraction=c,

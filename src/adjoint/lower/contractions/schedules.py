@@ -132,7 +132,7 @@ def _estimated(context: Context, group: Group, c: Contraction) -> Plan:
         return plan_depthwise_gradient(context, c) or best
     if isinstance(best, InnerProductPlan):
         # Not that plan's own contraction, whose rows may be fused for blocks of k.
-        return plan_inner_product(target, join_runs(model, join_rows(model, c))) or best
+        return plan_inner_product(target, _summed_along_k(model, c)) or best
     return _winograd(target, c) or best
 
 
@@ -146,27 +146,31 @@ class _OtherKinds(NamedTuple):
 
 
 def _other_kinds(context: Context, c: Contraction) -> _OtherKinds:
-    joined = join_runs(context.target, join_rows(context.target, c))
     return _OtherKinds(
         _winograd(context.target, c),
         _split_k(context, c),
         plan_depthwise_gradient(context, c),
-        plan_inner_product(context.target, joined),
+        plan_inner_product(context.target, _summed_along_k(context.target, c)),
     )
+
+
+def _summed_along_k(target: Target, c: Contraction) -> Contraction:
+    """The contraction as inner products compute it: short rows are fused."""
+    return join_runs(target, join_rows(target, c))
 
 
 def _best(context: Context, group: Group, c: Contraction, others: _OtherKinds) -> Plan:
     """The plan with the lowest estimated cost of all kinds."""
     target = context.target
     winograd, split_k, gradient, inner_product = others
-    gemm = _gemm(context, group, c)
+    gemm, joined = _gemm(context, group, c), join_rows(target, c)
     if gradient is not None:
         other = gemm.cycles if inner_product is None else gradient.inner_product_cycles(target)
         if gradient.cycles < other:
             return gradient
     split_k_cycles = _split_k_cycles(target, split_k)
     if inner_product is not None and len(c.k) == 1:
-        return inner_product if _prefers_inner_products(context, group, c) else gemm
+        return inner_product if _prefers_inner_products(context, group, joined) else gemm
     if winograd is not None and winograd.cycles < min(gemm.cycles, split_k_cycles):
         return winograd
     if inner_product is not None and inner_product.cycles:
@@ -176,13 +180,13 @@ def _best(context: Context, group: Group, c: Contraction, others: _OtherKinds) -
     # Where an inner product is possible, a result is so small that parts of several images keep more threads busy.
     if split_k is not None and ((inner_product is not None and len(c.k) > 2) or split_k_cycles < gemm.cycles):
         return split_k
-    joined = join_rows(target, c)
-    return (
-        gemm if inner_product is None or split_k is not None or _is_efficient(target, joined, gemm) else inner_product
-    )
+    if inner_product is None or split_k is not None or _is_efficient(target, joined, gemm):
+        return gemm
+    return inner_product
 
 
 def _split_k_cycles(target: Target, plan: SplitKPlan | None) -> float:
+    """The cycles of split-K, or infinity where it is not possible."""
     return plan.cycles * _idle(target, plan.most_units) if plan is not None else inf
 
 
@@ -200,7 +204,7 @@ def _prefers_sums_along_k(context: Context, group: Group, c: Contraction, plan: 
     if not 1 / costs.CLOSE < ratio < costs.CLOSE or context.target is not costs.MODEL:
         return ratio < 1.0
     narrow = replace(context, target=costs.NARROW_MODEL)
-    plan = plan_inner_product(narrow.target, join_runs(narrow.target, join_rows(narrow.target, c))) or plan
+    plan = plan_inner_product(narrow.target, _summed_along_k(narrow.target, c)) or plan
     other = min(_gemm(narrow, group, c).cycles, _split_k_cycles(narrow.target, _split_k(narrow, c)))
     return ratio * _to_other(narrow.target, c, plan, other) < 1.0
 

@@ -331,6 +331,8 @@ class CostModel:
         edges = (self.rows % rows > 0) + (columns % vectors > 0)
         if self.packed:
             total += self._packing(chunks) * groups
+            if not block:
+                total += self._panel_cycles(vectors * self.lanes)
         in_columns = not (chunks or self.updates or self.blocks) and (self.packed or order == "columns")
         if self.result is not None and self.shared and in_columns:
             products = self._step_cycles(rows, vectors, 1, 1.0, 1) * self.depth
@@ -379,6 +381,12 @@ class CostModel:
             # A chunk from memory is more than prefetches bring beside the products of the one before.
             cycles += costs.exposed_transfers(self.target) * nbytes / costs.far_bytes_per_cycle(self.target)
         return cycles
+
+    def _panel_cycles(self, width: int) -> float:
+        """Cycles to write panels of so many columns and all steps of k, and to read them, beyond the second level."""
+        if width * self.depth * self.itemsize <= costs.l2_block_bytes(self.target):
+            return 0.0
+        return 2 * self.depth * self.columns * self.itemsize / self.target.l3_bytes_per_cycle
 
     def converts(self, tile: Tile) -> tuple[bool, bool]:
         """Which operand is converted beforehand, because that costs less than where it is loaded."""
