@@ -7,7 +7,7 @@ from itertools import product as pairs
 import numpy as np
 import pytest
 
-from adjoint import ops
+from adjoint import costs, ops
 from adjoint.codegen.targets import target_for
 from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import Function, apply, param
@@ -18,6 +18,7 @@ from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.schedules import schedules
 from adjoint.lower.program import contractions_of
 from adjoint.lower.winograd.algorithm import algorithm, matrix_times, transposed
+from adjoint.lower.winograd.plan import WinogradPlan
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.pipeline import lower_function
 from adjoint.transforms.differentiate import gradient
@@ -118,6 +119,17 @@ def weight_gradient(images, channels, out, size, window=(3, 3)):
     ct = param("ct", (images, out, *size))
     op = Conv2dWeightGradient((1, 1), (0, 0), (1, 1), 1, window)
     return Function("f", (x, ct), (apply(op, x, ct),))
+
+
+@pytest.mark.parametrize("out", range(386, 398))
+def test_images_are_not_transformed_for_every_few_channels(out):
+    """Where few numbers divide the blocks of channels, each would be a group, though images keep threads busy."""
+    function = convolution(6, 160, out, (24, 24))
+    target = replace(target_for("avx512"), cores=2)
+    (made,) = contractions_of(simplify(function), target, value_names(function))[1].values()
+    assert isinstance(made.plan, WinogradPlan)
+    assert made.plan.units >= costs.least_units(target)
+    assert made.plan.units <= 2 * costs.units(target)
 
 
 CASES = {

@@ -156,7 +156,7 @@ def _plan(
     lines = prod(v.extent for v in c.batch) // roles.high.extent * roles.tiles
     iterations = lines // (images * rows)
     blocks = ceil(c.rows / tile.rows)
-    groups = next((d for d in divisors(blocks) if d * iterations >= costs.units(target)), blocks)
+    groups = _groups(target, blocks, iterations)
     before = groups * roles.lines * ceil((c.columns + roles.beyond) / lanes)
     vectors = lines * (before + c.rows * ceil(c.columns / lanes))
     transforms = vectors * costs.TRANSFORM_CYCLES * roles.algorithm.products / costs.TRANSFORM_ROWS
@@ -173,6 +173,17 @@ def _plan(
         tile=tile,
         cycles=iterations * roles.algorithm.products * multiply * (c.rows / most) + transforms + made + streamed,
     )
+
+
+def _groups(target: Target, blocks: int, iterations: int) -> int:
+    """Groups of blocks of output channels, a divisor of them, each of which transforms the images anew.
+
+    Enough to keep threads busy; if that takes many more than are wanted, since few numbers divide the blocks, fewer.
+    """
+    wanted = costs.units(target)
+    many = next((d for d in divisors(blocks) if d * iterations >= wanted), blocks)
+    few = max((d for d in divisors(blocks) if d < many), default=1)
+    return few if many * iterations > 2 * wanted and few * iterations >= costs.least_units(target) else many
 
 
 def _roles(c: Contraction) -> ConvolutionAxes | None:
