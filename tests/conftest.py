@@ -34,7 +34,7 @@ def pytest_addoption(parser):
         metavar="N|random",
         help="the first random program of tests/testing/test_programs.py",
     )
-    parser.addoption("--fuzz-count", type=int, default=28, metavar="N", help="how many random programs follow")
+    parser.addoption("--fuzz-count", type=int, default=41, metavar="N", help="how many random programs follow")
 
 
 def pytest_collection_finish():

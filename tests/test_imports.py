@@ -51,7 +51,8 @@ MAY_IMPORT = {
     # LLVM text that compiled programs and the thread pool share. A package of its own, because the runtime must not
     # import codegen and kernel IR contains no LLVM. It needs only the target's architecture.
     "nativelib": {"kernel"},
-    "codegen": {"errors", "kernel", "nativelib"},
+    # Costs say into which cache to prefetch.
+    "codegen": {"costs", "errors", "kernel", "nativelib"},
     "runtime": {"errors", "paths", "kernel", "nativelib"},
     # Chooses among programs that lowering makes of recomputing graphs.
     "budget": {"errors", "ir", "kernel", "lower", "transforms"},

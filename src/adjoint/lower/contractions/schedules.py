@@ -176,8 +176,10 @@ def _best(context: Context, group: Group, c: Contraction, others: _OtherKinds) -
     if inner_product is not None and inner_product.cycles:
         if _prefers_sums_along_k(context, group, c, inner_product, min(gemm.cycles, split_k_cycles)):
             return inner_product
-        inner_product = None
-    # Where an inner product is possible, a result is so small that parts of several images keep more threads busy.
+        # A result for which inner products are possible is small: parts of several images keep more threads busy.
+        few = isinstance(gemm, ChannelLanesPlan) and split_k_cycles < gemm.cycles * _few(target, gemm.units)
+        return split_k if split_k is not None and (few or split_k_cycles < gemm.cycles) else gemm
+    # Likewise where they have no estimate.
     if split_k is not None and ((inner_product is not None and len(c.k) > 2) or split_k_cycles < gemm.cycles):
         return split_k
     if inner_product is None or split_k is not None or _is_efficient(target, joined, gemm):
@@ -193,6 +195,11 @@ def _split_k_cycles(target: Target, plan: SplitKPlan | None) -> float:
 def _idle(target: Target, units: int) -> float:
     """How much longer few units take, which leave threads idle; how many threads there will be is not known here."""
     return sqrt(max(1.0, costs.units(target) / 2 / units))
+
+
+def _few(target: Target, units: int) -> float:
+    """The same, of plans that cannot be split: only so few units count that they hardly keep two threads busy."""
+    return sqrt(max(1.0, costs.least_units(target) / units))
 
 
 def _prefers_sums_along_k(context: Context, group: Group, c: Contraction, plan: InnerProductPlan, other: float) -> bool:
@@ -213,7 +220,7 @@ def _to_other(target: Target, c: Contraction, plan: InnerProductPlan, other: flo
     """The ratio of the cycles of inner products to those of another plan, with those that wait for memory."""
     nbytes = c.left.buffer.nbytes + c.right.buffer.nbytes
     far = nbytes / costs.far_bytes_per_cycle(target) if nbytes > costs.l3_block_bytes(target) else 0.0
-    idle = sqrt(max(1.0, costs.least_units(target) / plan.units)) if not plan.swept else 1.0
+    idle = _few(target, plan.units) if not plan.swept else 1.0
     # While others pack a block, they wait for memory, the less, the more prefetches find to hide behind: of some 20
     # gradients with operands from memory, from all of that time to a third (Zen 4).
     exposed = far * sqrt(far / max(far + other, 1.0))
