@@ -569,7 +569,8 @@ SHARED_ROWS, MAX_SHARED_TAPS = 6, 5
 #: products over several axes, which have no estimate. Of some 40 random gradients of weights with inner products, a
 #: GEMM reached it in one, and took 0.6 of the time; no other was faster as a GEMM (Zen 4).
 EFFICIENT = 0.8
-#: Ratio of two kinds' cycles on the model CPU up to which the narrow one is asked, too (not varied).
+#: Where inner products take at most so many times the cycles of another kind on the model CPU, or the inverse, both
+#: model CPUs decide (not varied).
 CLOSE = 2.0
 #: An inner product needs at least this fraction of a vector along k, and fewer columns than this fraction of a vector.
 MIN_INNER_LANES = 1 / 2
@@ -579,8 +580,8 @@ MAX_INNER_ROWS = 8
 MAX_INNER_ITERATIONS = 64
 #: Most rows and columns of a tile.
 MAX_INNER_TILE = 8
-#: Loads that take as long as that of a vector: of every second element, which shuffles join; of several short rows of
-#: an image; and how much longer one takes that crosses the end of a cache line (Zen 4, from some 170 gradients).
+#: How many loads of a whole vector one of every second element takes, which shuffles join; and one of several short
+#: rows of an image; and how much longer a load takes that crosses cache lines (Zen 4, fitted to some 170 gradients).
 STRIDED_LOADS, JOINED_ROW_LOADS, CROSSING_LOADS = 5.0, 3.0, 0.5
 #: Fraction of the cycles of transfers between caches that the multiply-adds of an inner product do not hide (Zen 5).
 EXPOSED_INNER_TRANSFERS = 0.5

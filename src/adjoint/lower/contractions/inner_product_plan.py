@@ -55,8 +55,8 @@ class InnerProductPlan:
         Tiles along the axis of the outer loop in a unit, all of which meet a block of k before the next one
         (`inner_product_sweep`); 0 where each tile walks all of k at once.
     run : int
-        Elements of `along` between which those of the right operand are as far apart: every second one. Units copy
-        blocks of it, so that they are contiguous (`inner_product_sweep`). 0 where nothing is copied so.
+        Length of the rows along `along` in which the right operand has every second element: units copy blocks of it,
+        so that these are contiguous (`inner_product_sweep`). 0 where nothing is copied.
     cycles : float
         Estimated cycles; 0 where only taps are left for the columns of a tile, as of depthwise convolutions.
     """

@@ -117,7 +117,7 @@ def _divisors(index: Index, var: Var) -> set[int]:
 
 
 def run_of(load: Load, var: Var) -> int:
-    """Elements of an axis between which those of an operand are evenly apart: the row of two fused axes, or all."""
+    """How many elements of an operand are evenly spaced along an axis: a row if two axes are fused, else all."""
     return min(_divisors(load.index, var), default=var.extent)
 
 

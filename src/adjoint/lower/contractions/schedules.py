@@ -131,7 +131,7 @@ def _estimated(context: Context, group: Group, c: Contraction) -> Plan:
     if isinstance(best, DepthwiseGradientPlan):
         return plan_depthwise_gradient(context, c) or best
     if isinstance(best, InnerProductPlan):
-        # Not that plan's own contraction, whose rows may be fused for blocks of k.
+        # Not from the contraction of the model's plan: its rows may be fused, and another kind seem better.
         return plan_inner_product(target, _summed_along_k(model, c)) or best
     return _winograd(target, c) or best
 
@@ -177,8 +177,8 @@ def _best(context: Context, group: Group, c: Contraction, others: _OtherKinds) -
         if _prefers_sums_along_k(context, group, c, inner_product, min(gemm.cycles, split_k_cycles)):
             return inner_product
         # A result for which inner products are possible is small: parts of several images keep more threads busy.
-        few = isinstance(gemm, ChannelLanesPlan) and split_k_cycles < gemm.cycles * _few(target, gemm.units)
-        return split_k if split_k is not None and (few or split_k_cycles < gemm.cycles) else gemm
+        few = _few(target, gemm.units) if isinstance(gemm, ChannelLanesPlan) else 1.0
+        return split_k if split_k is not None and split_k_cycles < gemm.cycles * few else gemm
     # Likewise where they have no estimate.
     if split_k is not None and ((inner_product is not None and len(c.k) > 2) or split_k_cycles < gemm.cycles):
         return split_k
@@ -198,7 +198,7 @@ def _idle(target: Target, units: int) -> float:
 
 
 def _few(target: Target, units: int) -> float:
-    """The same, of plans that cannot be split: only so few units count that they hardly keep two threads busy."""
+    """The same for plans whose units cannot be split: only fewer than two for each core count."""
     return sqrt(max(1.0, costs.least_units(target) / units))
 
 
@@ -217,12 +217,12 @@ def _prefers_sums_along_k(context: Context, group: Group, c: Contraction, plan: 
 
 
 def _to_other(target: Target, c: Contraction, plan: InnerProductPlan, other: float) -> float:
-    """The ratio of the cycles of inner products to those of another plan, with those that wait for memory."""
+    """The ratio of the cycles of inner products to those of another plan, including waits for memory."""
     nbytes = c.left.buffer.nbytes + c.right.buffer.nbytes
     far = nbytes / costs.far_bytes_per_cycle(target) if nbytes > costs.l3_block_bytes(target) else 0.0
     idle = _few(target, plan.units) if not plan.swept else 1.0
-    # While others pack a block, they wait for memory, the less, the more prefetches find to hide behind: of some 20
-    # gradients with operands from memory, from all of that time to a third (Zen 4).
+    # Others wait for memory while they pack a block. The longer the rest takes, the more of that prefetches hide: from
+    # nothing to two thirds, for some 20 random gradients with operands from memory (Zen 4).
     exposed = far * sqrt(far / max(far + other, 1.0))
     return (max(plan.cycles * idle, far) + far * costs.EXPOSED_TRANSFERS) / max(other + exposed, 1.0)
 
