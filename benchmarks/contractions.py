@@ -40,6 +40,9 @@ TOLERANCES = {"f32": 1e-4, "bf16": 1e-4 + 2**-8, "f16": 1e-4 + 2**-11}
 #: not map new pages in every call.
 ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(8 << 30), "MALLOC_TOP_PAD_": str(64 << 20)}
 
+#: How many times as many rounds a case has where those of the usual number lie on both sides of a limit.
+MORE_ROUNDS = 4
+
 #: Pause in seconds before each window with one thread. With several threads it is longer, because those of the previous
 #: library may still spin.
 PAUSE_S = 0.01
@@ -102,6 +105,7 @@ def measure(
     rounds: int,
     seconds: float,
     limit: float = 120.0,
+    limits: Sequence[float] = (),
 ) -> Iterator[tuple[Case, list[Result]]]:
     """Measure each contraction with each library, interleaved: A B C, A B C, ... .
 
@@ -119,6 +123,8 @@ def measure(
         Length of a window.
     limit : float, default 120.0
         Time limit for an answer, in seconds.
+    limits : sequence of float, default ()
+        Ratios that matter: a case with rounds on both sides of one of them is measured in `MORE_ROUNDS` times as many.
 
     Yields
     ------
@@ -144,11 +150,19 @@ def measure(
             np.savez(arrays, left=left, right=right, wanted=expected(case, left, right))
             prepared = [(library, library.prepare(case, arrays)) for library in libraries]
             found = [(library, result) for library, result in prepared if result is not None]
-            for _ in range(rounds):
-                for library, result in found:
-                    if result.error is None:
-                        library.window(result, seconds)
-            yield case, [result for _, result in found]
+            _windows(found, rounds, seconds)
+            results = [result for _, result in found]
+            if (ratio := report.summary(results)) is not None and any(ratio.low < x <= ratio.high for x in limits):
+                _windows(found, (MORE_ROUNDS - 1) * rounds, seconds)
+            yield case, results
+
+
+def _windows(found: Sequence[tuple[_Library, Result]], rounds: int, seconds: float) -> None:
+    """Measure so many windows of each library that has not failed, in turn."""
+    for _ in range(rounds):
+        for library, result in found:
+            if result.error is None:
+                library.window(result, seconds)
 
 
 def gflops(case: Case, result: Result) -> float:

@@ -40,7 +40,7 @@ FAMILIES = (*random_cases.DRAWS, "networks")
 #: Numbers of cases that give a first picture in some minutes.
 COUNTS = {"products": 100, "convolutions": 60, "attention": 30, "networks": 40}
 
-#: Ratios below which the share of cases is printed.
+#: Ratios below which the share of cases is printed; cases close to one of them are measured in more rounds.
 LIMITS = (1.0, 0.95, 0.85)
 
 #: Networks that get ready at the same time; more would not fit into the memory of a machine with many cores.
@@ -115,7 +115,7 @@ def _contractions(
     args: argparse.Namespace, family: str, seed: int, threads: int, pairs: Any, peaks: Peaks
 ) -> Iterator[tuple[Measured | None, list[harness.Result]]]:
     cases = random_cases.draw(family, args.count or COUNTS[family], seed)
-    for case, results in contractions.measure(cases, pairs, threads, args.rounds, args.seconds):
+    for case, results in contractions.measure(cases, pairs, threads, args.rounds, args.seconds, limits=LIMITS):
         read, written = 4 * (prod(case.left) + prod(case.right)), 4 * prod(case.result)
         yield _measured(case.name, results, case.flops, read, written, peaks), results
 

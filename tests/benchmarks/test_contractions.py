@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from benchmarks import contraction_worker, contractions
+from benchmarks import contraction_worker, contractions, roster
 from benchmarks.contraction_cases import CASES, Case, attention, convolution, expected, operands, product
 from benchmarks.worker import load_peer
 
@@ -187,6 +187,21 @@ def test_adjoint_is_measured_beside_the_best_of_the_others(tmp_path):
     row = next(line.split() for line in text.splitlines() if line.strip().startswith("64x10 @"))
     assert row[3:6] == [f"{libraries[n]['gflops']:.1f}" for n in ("adjoint", "fake")] + ["fake:good"]
     assert "in the worst case, 64x10 @ 10x128" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(("limits", "rounds"), [((), 2), ((1.0,), 8), ((3.0,), 2)])
+def test_cases_on_both_sides_of_a_limit_are_measured_in_more_rounds(tmp_path, monkeypatch, limits, rounds):
+    (tmp_path / "fake.py").write_text(FAKE)
+    clock = itertools.cycle([2.0, 1.0, 1.0, 2.0])  # adjoint is twice as fast in one round and half as fast in the next
+
+    def window(_, result, seconds):
+        result.add({"steps": next(clock), "seconds": seconds, "cores": 1.0, "others": 0.0, "peak_bytes": 0})
+
+    monkeypatch.setattr(contractions._Library, "window", window)
+    peers = roster.find_peers([tmp_path, contractions.PEER_FOLDER], {"fake": sys.executable})
+    pairs = roster.choose(peers, ["adjoint", "fake:good"])
+    ((_, results),) = contractions.measure([SMALL[0]], pairs, 1, 2, 0.01, limits=limits)
+    assert [len(result.rates) for result in results] == [rounds, rounds]
 
 
 def test_what_computes_something_else_or_ends_is_named_and_not_measured(tmp_path):
