@@ -77,12 +77,23 @@ def test_narrow_vectors_leave_fewer_lanes_idle_where_more_of_them_start(out, lan
 
 def test_narrow_vectors_give_the_same_bits():
     needs("avx512")
-    for function in (weight_gradient(2, 16, 20, 66, 5), weight_gradient(3, 36, 40, 61, 3, 2)):
+    for function in (weight_gradient(2, 24, 20, 38, 6), weight_gradient(3, 36, 40, 61, 3, 2)):
         assert isinstance(_plan(function, SPLIT), SplitKPlan)
         rng = np.random.default_rng(0)
         arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
         wide, narrow = (compile(function, target, OPTIONS)(*arrays) for target in ("avx512", SPLIT))
         np.testing.assert_array_equal(narrow, wide)
+
+
+@pytest.mark.parametrize(("out", "groups"), [(176, 2), (192, 1)])
+def test_threads_have_even_shares_where_the_last_panel_is_narrower(out, groups):
+    """Of six panels, the last may be half as wide: the first three then take 1.09 times an even share."""
+    x, w = param("x", (2, 162, 37, 37)), param("w", (out, 162, 5, 5))
+    c = contraction_of(Function("f", (x, w), (ops.conv2d(x, w),)))
+    plan = plan_split_k(replace(SPLIT, cores=2), c)
+    assert plan is not None
+    assert plan.panels == 6
+    assert plan.groups == groups
 
 
 def test_small_weights_are_summed_in_parts_for_threads():

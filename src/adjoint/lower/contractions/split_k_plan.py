@@ -5,6 +5,7 @@ They follow from shapes alone: they are those of the plan for `adjoint.costs.MOD
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import ceil, prod
 from types import MappingProxyType
 
@@ -218,7 +219,7 @@ class _Planner:
             wanted, allowed = costs.units(target) / all_panels, costs.MAX_PARTIAL_BYTES / traffic.made
             parts = 1 if m_blocked else split_factor(c.k[0].extent, wanted, allowed)
         if not m_blocked:
-            groups = self._row_groups(tiles, all_panels * parts)
+            groups = self._row_groups(tiles, parts * batches)
         extents = (c.k[0].extent // parts, *(v.extent for v in c.k[1:]))
         blocks = self._blocks(extents, vectors * lanes * itemsize)
         if not m_blocked and not self.windows:
@@ -268,19 +269,20 @@ class _Planner:
             cycles=cycles,
         )
 
-    def _row_groups(self, tiles: int, units: int) -> int:
+    def _row_groups(self, tiles: int, sweeps: int) -> int:
         """Row groups that keep cores busy, and busy alike: each packs its panels anew, which takes a share of the time.
 
-        `units` are those of one row group.
+        `sweeps` are the units of one row group and one panel.
         """
-        target, missing = self.target, costs.least_units(self.target) / units
+        target, lanes = self.target, self.target.lanes(self.c.dtype)
+        panels = self.lane.extent / (self.vectors * lanes)
+        missing = costs.least_units(target) / (sweeps * ceil(panels))
         fewest = split_factor(tiles, missing, missing * 2)
-        if costs.imbalance(target, units * fewest) <= costs.EVEN_ENOUGH:
+        if _largest_share(target.cores, panels, sweeps * fewest) <= costs.EVEN_ENOUGH:
             return fewest
-        lanes = target.lanes(self.c.dtype)
         packing = self.vectors * lanes * costs.transpose_cycles(lanes) / self.sweep
         possible = [d for d in divisors(tiles) if fewest <= d <= costs.MOST_ROW_GROUPS * fewest]
-        return min(possible, key=lambda d: (1 + d * packing) * costs.imbalance(target, units * d))
+        return min(possible, key=lambda d: (1 + d * packing) * _largest_share(target.cores, panels, sweeps * d))
 
     def _blocks(self, extents: tuple[int, ...], step_bytes: int) -> tuple[int, ...]:
         """The blocks of k for which a panel stays in the first-level cache; in the second, if taps read it many times.
@@ -361,6 +363,20 @@ def _cached_groups(target: Target, tiles: int, panels: int, traffic: _Traffic) -
     groups = next((d for d in divisors(tiles) if traffic.rows <= d * room), 1)
     enough = max(costs.units(costs.MODEL), costs.least_units(target))
     return groups if groups * panels >= enough and traffic.saved_by(groups, panels) else 1
+
+
+def _largest_share(cores: int, panels: float, sweeps: int) -> float:
+    """How many times an even share the busiest core does, where each has consecutive units.
+
+    A sweep has a unit for each panel; with a fraction of a panel, its last unit is that much smaller.
+    """
+    units = ceil(panels) * sweeps
+
+    def before(unit: int) -> float:
+        return unit // ceil(panels) * panels + unit % ceil(panels)
+
+    bounds = [before(core * units // cores) for core in range(cores + 1)]
+    return max(last - first for first, last in pairwise(bounds)) * cores / bounds[-1]
 
 
 def split_factor(extent: int, wanted: float, allowed: float) -> int:
