@@ -559,6 +559,12 @@ MAX_LINE_MAP = 1 << 20
 #: Rows of a block in a split-K reduction: a vector of each stays in the first-level cache.
 REDUCTION_ROWS = 256
 
+# Kinds of plans
+
+#: Where one kind takes at most so many times the cycles of another on the model CPU, or the inverse, both model CPUs
+#: decide between them (not varied).
+CLOSE = 2.0
+
 # Inner products
 
 #: Rows of an image that share what their windows read, and the most taps in a row of a window for which they do: their
@@ -569,9 +575,6 @@ SHARED_ROWS, MAX_SHARED_TAPS = 6, 5
 #: products over several axes, which have no estimate. Of some 40 random gradients of weights with inner products, a
 #: GEMM reached it in one, and took 0.6 of the time; no other was faster as a GEMM (Zen 4).
 EFFICIENT = 0.8
-#: Where inner products take at most so many times the cycles of another kind on the model CPU, or the inverse, both
-#: model CPUs decide (not varied).
-CLOSE = 2.0
 #: An inner product needs at least this fraction of a vector along k, and fewer columns than this fraction of a vector.
 MIN_INNER_LANES = 1 / 2
 #: Rows from which a strided operand is packed for a GEMM instead.
@@ -605,6 +608,8 @@ MAX_INNER_PARTS = 64
 MIN_WINOGRAD_DEPTH = 16
 #: Cycles to transform one vector of a tile of six rows, data or result (Zen 5, 16 lanes).
 TRANSFORM_CYCLES, TRANSFORM_ROWS = 16.0, 6
+#: How many times as long that takes where each vector is every second element of a row (Zen 4: 1.1 to 4).
+STRIDED_TRANSFORM = 2
 #: Fraction of the weights' bytes that a unit's rows may take beyond the second-level cache: reading large weights fewer
 #: times then pays off.
 WEIGHTS_PER_SCRATCH = 8

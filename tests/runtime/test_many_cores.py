@@ -108,7 +108,7 @@ def test_row_groups_share_weight_gradients_among_many_cores(name):
 
 
 def test_groups_of_rows_are_enough_for_many_cores():
-    x, w = param("x", (64, 64, 31, 31)), param("w", (128, 64, 5, 5))
+    x, w = param("x", (64, 16, 31, 31)), param("w", (128, 16, 11, 11))
     function = Function("convolution", (x, w), (ops.conv2d(x, w, stride=2),))
     few, many = plan_on(2, function), plan_on(64, function)
     assert isinstance(few, ChannelLanesPlan)

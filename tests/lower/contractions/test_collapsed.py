@@ -17,8 +17,9 @@ from tests.lower.contractions.test_contractions import AVX512, OPTIONS, agrees_w
 
 @pytest.fixture(autouse=True)
 def _lanes_along_rows(monkeypatch):
-    """The other kind of plan for images with short rows is tested elsewhere."""
-    monkeypatch.setattr(schedules, "plan_channel_lanes", lambda *_: None)
+    """The other kinds of plan for images with short rows are tested elsewhere."""
+    for name in ("plan_channel_lanes", "_winograd"):
+        monkeypatch.setattr(schedules, name, lambda *_: None)
 
 
 def convolution(batch, channels, out, size, window, groups=1, dilation=1, padded=True):

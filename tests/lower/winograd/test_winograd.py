@@ -1,4 +1,4 @@
-"""Winograd for windows of two and three rows: the algorithm in exact arithmetic, plans, and numerical results."""
+"""Winograd for windows of two to five rows: the algorithm in exact arithmetic, plans, and numerical results."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -39,7 +39,9 @@ def times(matrix, vector):
     [
         *((n, 2, 1) for n in (2, 3, 4, 7)),
         *((n, 3, 1) for n in (2, 4, 7, 14)),
-        *((n, 3, 2) for n in (2, 3, 4, 14)),
+        *((n, 4, 1) for n in (2, 3, 7)),
+        *((n, 5, 1) for n in (2, 3, 8)),
+        *((n, taps, 2) for taps in (3, 4, 5, 6, 7, 8, 9, 10) for n in (2, 3, 4, 14)),
     ],
 )
 def test_the_algorithm_is_exact_and_saves_products(extent, taps, stride):
@@ -61,27 +63,34 @@ def test_the_algorithm_is_exact_and_saves_products(extent, taps, stride):
 @pytest.mark.parametrize(
     ("taps", "stride", "extent", "outputs"),
     [
-        *((3, 1, *sizes) for sizes in ((2, 2), (3, 4), (4, 4), (5, 2), (6, 2), (7, 4), (9, 4), (14, 4), (56, 4))),
+        *((3, 1, *sizes) for sizes in ((2, 2), (3, 3), (4, 4), (5, 3), (6, 3), (7, 4), (9, 3), (14, 4), (56, 4))),
+        *((4, 1, *sizes) for sizes in ((2, 2), (3, 3), (4, 2), (5, 3), (14, 3))),
+        *((5, 1, *sizes) for sizes in ((2, 2), (3, 2), (14, 2))),
         *((3, 2, *sizes) for sizes in ((2, 2), (3, 3), (4, 4), (7, 4), (14, 2), (16, 4))),
+        *((5, 2, *sizes) for sizes in ((2, 2), (3, 3), (4, 4), (6, 3), (7, 4), (16, 4))),
+        *((7, 2, *sizes) for sizes in ((2, 2), (3, 3), (4, 2), (112, 3))),
         *((2, 1, *sizes) for sizes in ((2, 2), (3, 3), (4, 4), (7, 4), (14, 3), (16, 4), (56, 4))),
     ],
 )
 def test_the_algorithm_with_the_fewest_products_is_taken(taps, stride, extent, outputs):
-    """For five and six rows both of a window of three take twelve: then the one that rounds less."""
+    """Where several take as many, the one that rounds least."""
     assert algorithm(extent, taps, stride).outputs == outputs
 
 
 @pytest.mark.parametrize(
     ("extent", "taps", "stride"),
-    [(0, 3, 1), (1, 3, 1), (0, 2, 1), (1, 2, 1), (8, 1, 1), (8, 4, 1), (8, 2, 2), (8, 3, 3), (1, 3, 2)],
-)
+    [(0, 3, 1), (1, 3, 1), (0, 2, 1), (1, 2, 1), (1, 5, 1), (8, 1, 1), (8, 6, 1), (8, 7, 1), (8, 1, 2), (8, 2, 2),
+     (8, 11, 2), (8, 3, 3), (1, 3, 2), (1, 5, 2)],
+)  # fmt: skip
 def test_no_algorithm_where_sums_of_their_own_take_no_more(extent, taps, stride):
     assert algorithm(extent, taps, stride) is None
 
 
 @pytest.mark.parametrize(
-    ("outputs", "taps", "stride"), [(2, 2, 1), (3, 2, 1), (4, 2, 1), (2, 3, 1), (4, 3, 1), (3, 3, 2), (4, 3, 2)]
-)
+    ("outputs", "taps", "stride"),
+    [(2, 2, 1), (3, 2, 1), (4, 2, 1), (2, 3, 1), (3, 3, 1), (4, 3, 1), (3, 4, 1), (2, 5, 1), (3, 3, 2), (4, 3, 2),
+     (4, 4, 2), (4, 5, 2), (3, 7, 2)],
+)  # fmt: skip
 @pytest.mark.parametrize("name", ["data", "weight", "result"])
 @pytest.mark.parametrize("turned", [False, True])
 def test_shared_parts_add_up_to_the_product_with_the_matrix(outputs, taps, stride, name, turned):
@@ -147,6 +156,8 @@ CASES = {
     "windows of two rows": lambda: convolution(3, 16, 20, (8, 20), (2, 2)),
     "windows of two rows, three results at a time": lambda: convolution(3, 16, 20, (14, 14), (2, 3)),
     "windows of two rows, rows behind the image": lambda: convolution(8, 16, 20, (7, 7), (2, 2)),
+    "windows of five rows": lambda: convolution(3, 8, 20, (9, 20), (5, 5)),
+    "windows of five rows, images together": lambda: convolution(16, 8, 9, (4, 8), (5, 2), epilogue=True),
     "windows of one column": lambda: convolution(3, 16, 20, (8, 28), (3, 1), epilogue=True),
     "windows of two rows and one column": lambda: convolution(8, 17, 20, (7, 7), (2, 1)),
     "stride 2": lambda: convolution(3, 16, 20, (8, 28), stride=2, epilogue=True),
@@ -157,6 +168,11 @@ CASES = {
     "stride 2 of windows of one column": lambda: convolution(3, 17, 20, (12, 16), (3, 1), stride=2),
     "stride 2 of rows alone": lambda: convolution(3, 16, 20, (12, 16), stride=(2, 1)),
     "stride 2 of columns alone": lambda: convolution(3, 16, 20, (12, 16), stride=(1, 2)),
+    "stride 2 of windows of five rows": lambda: convolution(3, 6, 20, (8, 20), (5, 5), stride=2, epilogue=True),
+    "stride 2 of windows of four rows": lambda: convolution(3, 6, 20, (7, 20), (4, 3), stride=2),
+    "stride 2 of windows of seven rows": lambda: convolution(2, 4, 20, (12, 20), (7, 7), stride=2, epilogue=True),
+    "windows of four rows": lambda: convolution(2, 9, 20, (10, 20), (4, 4)),
+    "three results at a time": lambda: convolution(2, 9, 20, (9, 20)),
     "groups": lambda: convolution(2, 24, 12, (8, 16), groups=2),
     "an epilogue of two results": lambda: convolution(4, 16, 18, (8, 16), epilogue=True),
     "weights": lambda: weight_gradient(5, 12, 16, (8, 16)),
@@ -165,6 +181,10 @@ CASES = {
     "weights of windows of two columns": lambda: weight_gradient(4, 16, 16, (8, 9), (3, 2)),
     "weights of windows of two rows": lambda: weight_gradient(4, 16, 32, (7, 14), (2, 2)),
     "weights, rows behind the image": lambda: weight_gradient(4, 6, 32, (7, 14)),
+    "weights of windows of five rows": lambda: weight_gradient(4, 4, 32, (8, 14), (5, 5)),
+    "weights of channels that fill no panels": lambda: weight_gradient(4, 6, 42, (8, 14)),
+    "weights of fewer channels than lanes": lambda: weight_gradient(4, 7, 11, (8, 14)),
+    "weights of channels that fill no panels, one image": lambda: weight_gradient(1, 7, 90, (16, 20)),
     "weights, one image": lambda: weight_gradient(1, 7, 16, (16, 20)),
 }
 
@@ -204,8 +224,10 @@ def test_convolutions_of_some_channels_run_so():
         pytest.skip("narrow vectors leave other forms ahead")
     assert form_of(convolution(64, 16, 16, (32, 32))) == "winograd"
     assert form_of(convolution(8, 64, 64, (56, 56))) == "winograd"
+    assert form_of(convolution(8, 64, 64, (32, 32), (5, 5))) == "winograd"
     assert form_of(convolution(64, 32, 64, (8, 8), stride=2)) == "winograd"
     assert form_of(weight_gradient(64, 32, 32, (16, 16))) == "winograd"
+    assert form_of(weight_gradient(64, 42, 90, (16, 16))) == "winograd"
 
 
 def test_phases_of_a_gradient_at_stride_two_run_so():
@@ -226,7 +248,7 @@ def test_phases_of_a_gradient_at_stride_two_run_so():
 def test_other_contractions_do_not():
     assert form_of(convolution(8, 1, 16, (32, 32))) != "winograd"
     assert form_of(convolution(8, 16, 16, (1, 32))) != "winograd"
-    assert form_of(convolution(8, 16, 16, (32, 32), (5, 5))) != "winograd"
+    assert form_of(convolution(8, 16, 16, (32, 32), (7, 7))) != "winograd"
     assert form_of(convolution(8, 64, 64, (32, 32), (1, 1))) != "winograd"
 
 
@@ -273,7 +295,11 @@ def scratch_of(kernel):
     return found
 
 
-@pytest.mark.parametrize(("window", "stride"), [((3, 3), 1), ((2, 2), 1), ((2, 1), 1), ((3, 3), 2)], ids=str)
+@pytest.mark.parametrize(
+    ("window", "stride"),
+    [((3, 3), 1), ((2, 2), 1), ((2, 1), 1), ((4, 4), 1), ((5, 5), 1), ((3, 3), 2), ((5, 5), 2), ((7, 7), 2)],
+    ids=str,
+)
 def test_rounding_is_that_of_direct_sums(tmp_path, window, stride):
     """Within twice of it: 64 channels, beside the form that sums directly."""
     function = convolution(2, 64, 32, (16, 16), window, stride=stride)

@@ -171,11 +171,17 @@ def _best(context: Context, group: Group, c: Contraction, others: _OtherKinds) -
     split_k_cycles = _split_k_cycles(target, split_k)
     if inner_product is not None and len(c.k) == 1:
         return inner_product if _prefers_inner_products(context, group, joined) else gemm
-    if winograd is not None and winograd.cycles < min(gemm.cycles, split_k_cycles):
-        return winograd
-    if inner_product is not None and inner_product.cycles:
-        if _prefers_sums_along_k(context, group, c, inner_product, min(gemm.cycles, split_k_cycles)):
+    direct = min(gemm.cycles, split_k_cycles)
+    if winograd is not None and not _prefers_winograd(context, group, c, winograd, direct):
+        winograd = None
+    estimated = inner_product is not None and inner_product.cycles > 0
+    if inner_product is not None and estimated:
+        other = direct if winograd is None else winograd.cycles
+        if _prefers_sums_along_k(context, group, c, inner_product, other, winograd is not None):
             return inner_product
+    if winograd is not None:
+        return winograd
+    if estimated:
         # A result for which inner products are possible is small: parts of several images keep more threads busy.
         few = _few(target, gemm.units) if isinstance(gemm, ChannelLanesPlan) else 1.0
         return split_k if split_k is not None and split_k_cycles < gemm.cycles * few else gemm
@@ -202,18 +208,40 @@ def _few(target: Target, units: int) -> float:
     return sqrt(max(1.0, costs.least_units(target) / units))
 
 
-def _prefers_sums_along_k(context: Context, group: Group, c: Contraction, plan: InnerProductPlan, other: float) -> bool:
-    """Whether inner products over several axes take fewer cycles than the best other plan does.
+def _prefers_winograd(
+    context: Context, group: Group, c: Contraction, plan: WinogradPlan | WinogradGradientPlan, direct: float
+) -> bool:
+    """Whether Winograd's algorithm takes fewer cycles than the best plan that multiplies directly."""
+    ratio = plan.cycles / max(direct, 1.0)
+    if not _is_close(context, ratio):
+        return ratio < 1.0
+    narrow = replace(context, target=costs.NARROW_MODEL)
+    cycles = (_winograd(narrow.target, c) or plan).cycles
+    return ratio * cycles / max(_direct_cycles(narrow, group, c), 1.0) < 1.0
 
-    Where the model CPU leaves that open, the geometric mean over both model CPUs decides.
-    """
+
+def _prefers_sums_along_k(
+    context: Context, group: Group, c: Contraction, plan: InnerProductPlan, other: float, by_winograd: bool
+) -> bool:
+    """Whether inner products over several axes take fewer cycles than the best other plan, perhaps one of Winograd."""
     ratio = _to_other(context.target, c, plan, other)
-    if not 1 / costs.CLOSE < ratio < costs.CLOSE or context.target is not costs.MODEL:
+    if not _is_close(context, ratio):
         return ratio < 1.0
     narrow = replace(context, target=costs.NARROW_MODEL)
     plan = plan_inner_product(narrow.target, _summed_along_k(narrow.target, c)) or plan
-    other = min(_gemm(narrow, group, c).cycles, _split_k_cycles(narrow.target, _split_k(narrow, c)))
+    winograd = _winograd(narrow.target, c) if by_winograd else None
+    other = _direct_cycles(narrow, group, c) if winograd is None else winograd.cycles
     return ratio * _to_other(narrow.target, c, plan, other) < 1.0
+
+
+def _is_close(context: Context, ratio: float) -> bool:
+    """Whether the model CPU leaves open which of two plans is better: the mean over both model CPUs is to decide."""
+    return 1 / costs.CLOSE < ratio < costs.CLOSE and context.target is costs.MODEL
+
+
+def _direct_cycles(context: Context, group: Group, c: Contraction) -> float:
+    """The cycles of the best GEMM or split-K."""
+    return min(_gemm(context, group, c).cycles, _split_k_cycles(context.target, _split_k(context, c)))
 
 
 def _to_other(target: Target, c: Contraction, plan: InnerProductPlan, other: float) -> float:

@@ -1,4 +1,4 @@
-"""Winograd's minimal filtering (Toom-Cook) along one axis, for windows of three or two rows.
+"""Winograd's minimal filtering (Toom-Cook) along one axis, for windows of two to five rows.
 
 Four neighbouring results of a window of three rows take twelve multiplications when each is summed on its own. As a
 product of two polynomials, evaluated at six points, they take six::
@@ -13,16 +13,18 @@ that half of the multiply-adds remain. As only one axis is transformed, lanes st
 The gradient of the weight is the transposed algorithm and takes the same six multiplications:
 ``weight.T @ ((result.T @ ct) * (data @ x))``.
 
-Windows of two rows, which occur in the gradient of an image at stride 2, take five multiplications for four results
-instead of eight, or four for three instead of six. A window of three rows at stride 2 is one of two on the even rows
-plus one of one on the odd rows: nine multiplications for four results instead of twelve.
+In the same way, any number of results takes one multiplication each, and as many more as the window has rows beyond the
+first: three results of four rows six instead of twelve, two of five rows six instead of ten. A window at stride 2 is
+one on the even rows plus one on the odd rows, each at stride 1: four results of three rows take nine instead of twelve,
+of five rows eleven instead of twenty; three results of seven rows eleven instead of 21.
 
 Source: S. Winograd, "Arithmetic complexity of computations" (1980); A. Lavin and S. Gray, "Fast algorithms for
 convolutional neural networks" (2016). Other points than 0, 1, -1, 2, -2 and infinity may round less: B. Barabasz et
-al., "Error analysis and improving the accuracy of Winograd convolution" (2020). With 3/4 and 3/2 in place of 1 and 2
-the error, measured on random numbers with 64 channels, is 1.35 times that of direct sums; with 1 and 2 it is twice.
-For two rows and four results, 1/2 and 5/4 round best of those tried, 1.23 times; the smaller algorithms round less
-than direct sums.
+al., "Error analysis and improving the accuracy of Winograd convolution" (2020). The error, measured on random numbers
+with 64 channels, is 1.35 times that of direct sums for four results of three rows (twice with 1 and 2 in place of 3/4
+and 3/2), 1.30 for four of two rows, 1.17 for three of four, 1.15 for two of five, and 1.03 at most for the others.
+Three results of five rows (seven multiplications) would round 1.7 times as much with the best points found, two of
+seven rows (eight) 1.9 times.
 """
 
 from collections.abc import Sequence
@@ -37,11 +39,16 @@ __all__ = ["Algorithm", "algorithm", "matrix_times", "transposed"]
 
 Matrix = tuple[tuple[Fraction, ...], ...]
 
-#: Finite evaluation points, by the rows of the window and the number of results.
-_POINTS: dict[int, dict[int, tuple[Fraction | int, ...]]] = {
-    2: {2: (0, 1), 3: (0, 1, -1), 4: (Fraction(1, 2), Fraction(-1, 2), Fraction(5, 4), Fraction(-5, 4))},
-    3: {2: (0, 1, -1), 4: (0, Fraction(3, 4), Fraction(-3, 4), Fraction(3, 2), Fraction(-3, 2))},
+#: Finite evaluation points, by the number of multiplications; the last one is at infinity.
+_POINTS: dict[int, tuple[Fraction | int, ...]] = {
+    3: (0, 1),
+    4: (0, 1, -1),
+    5: (Fraction(1, 2), Fraction(-1, 2), Fraction(5, 4), Fraction(-5, 4)),
+    6: (0, Fraction(3, 4), Fraction(-3, 4), Fraction(3, 2), Fraction(-3, 2)),
 }
+
+#: Most results that are computed together.
+_MOST_RESULTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +92,11 @@ def algorithm(extent: int, taps: int, stride: int = 1) -> Algorithm | None:
 
     None where there is none, or where direct sums take no more.
     """
-    if (taps, stride) == (3, 2):
-        known = [_in_steps_of_two(outputs) for outputs in _POINTS[2]]
-    else:
-        known = [_algorithm(outputs, taps) for outputs in _POINTS.get(taps, ()) if stride == 1]
+    longest = ceil(taps / stride)
+    if stride > 2 or longest < 2:
+        return None
+    make = _at_stride_one if stride == 1 else _at_stride_two
+    known = [make(outputs, taps) for outputs in range(2, min(_MOST_RESULTS, max(_POINTS) + 1 - longest) + 1)]
 
     def products(by: Algorithm) -> int:
         return ceil(extent / by.outputs) * by.products
@@ -98,9 +106,12 @@ def algorithm(extent: int, taps: int, stride: int = 1) -> Algorithm | None:
 
 
 @cache
-def _algorithm(outputs: int, taps: int) -> Algorithm:
-    """The algorithm at stride 1, from its evaluation points."""
-    points = [Fraction(p) for p in _POINTS[taps][outputs]]
+def _at_stride_one(outputs: int, taps: int) -> Algorithm:
+    """The algorithm at stride 1, from its evaluation points; for windows of one row, the multiplications themselves."""
+    if taps == 1:
+        unit = tuple(tuple(Fraction(i == n) for i in range(outputs)) for n in range(outputs))
+        return Algorithm(outputs, 1, unit, ((Fraction(1),),) * outputs, unit)
+    points = [Fraction(p) for p in _POINTS[outputs + taps - 1]]
     last = (Fraction(0),) * (taps - 1) + (Fraction(1),)
     others = [[q for q in points if q != p] for p in points]
     scales = [prod(p - q for q in rest) for p, rest in zip(points, others, strict=True)]
@@ -111,15 +122,19 @@ def _algorithm(outputs: int, taps: int) -> Algorithm:
 
 
 @cache
-def _in_steps_of_two(outputs: int) -> Algorithm:
-    """Windows of three rows at stride 2: windows of two on the even rows, and of one on the odd rows."""
-    even, zero, one = _algorithm(outputs, 2), Fraction(0), Fraction(1)
-    rows, odd = 2 * outputs + 1, range(outputs)
-    data = [tuple(row[i // 2] if i % 2 == 0 else zero for i in range(rows)) for row in even.data]
-    data += [tuple(one if i == 2 * n + 1 else zero for i in range(rows)) for n in odd]
-    weight = [(first, zero, last) for first, last in even.weight] + [(zero, one, zero)] * outputs
-    result = [(*row, *(one if i == n else zero for i in odd)) for n, row in enumerate(even.result)]
+def _at_stride_two(outputs: int, taps: int) -> Algorithm:
+    """Windows at stride 2: windows at stride 1 on the even rows, and one row fewer or as many on the odd rows."""
+    halves = [_at_stride_one(outputs, ceil(taps / 2)), _at_stride_one(outputs, taps // 2)]
+    rows = 2 * (outputs - 1) + taps
+    data = [_every_second(row, first, rows) for first, by in enumerate(halves) for row in by.data]
+    weight = [_every_second(row, first, taps) for first, by in enumerate(halves) for row in by.weight]
+    result = [(*even, *odd) for even, odd in zip(*(by.result for by in halves), strict=True)]
     return Algorithm(outputs, 2, tuple(data), tuple(weight), tuple(result))
+
+
+def _every_second(row: Sequence[Fraction], first: int, count: int) -> tuple[Fraction, ...]:
+    """So many numbers: those of a row at every second place from `first` on, and zeros between them."""
+    return tuple(row[i // 2] if i % 2 == first else Fraction(0) for i in range(count))
 
 
 def _coefficients(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:

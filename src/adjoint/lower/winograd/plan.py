@@ -158,6 +158,8 @@ def _plan(
     blocks = ceil(c.rows / tile.rows)
     groups = _groups(target, blocks, iterations)
     before = groups * roles.lines * ceil((c.columns + roles.beyond) / lanes)
+    if stride_along(c.right, c.n) > 1:
+        before *= costs.STRIDED_TRANSFORM
     vectors = lines * (before + c.rows * ceil(c.columns / lanes))
     transforms = vectors * costs.TRANSFORM_CYCLES * roles.algorithm.products / costs.TRANSFORM_ROWS
     weight_batch = prod(v.extent for v in roles.batch if c.left.index.coefficient(v))

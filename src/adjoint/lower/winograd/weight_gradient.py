@@ -15,7 +15,8 @@ A unit is a split of the images, and as many panels as have their sums in the se
 share of the channels `c`. A second kernel adds the partial sums of the splits and applies the epilogue.
 """
 
-from math import prod
+from collections.abc import Callable
+from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
@@ -37,7 +38,7 @@ __all__ = ["winograd_gradient_kernels"]
 
 def winograd_gradient_kernels(context: Context, group: Group, plan: WinogradGradientPlan) -> list[Kernel]:
     """The partial sums of each split, and the reduction of them with the epilogue."""
-    size = plan.parts * plan.roles.algorithm.taps * plan.roles.depth * plan.lane.extent
+    size = plan.parts * plan.roles.algorithm.taps * plan.roles.depth * plan.panels * plan.width
     parts = Buffer(f"{context.name_of(group)}_parts", plan.contraction.dtype, size, "arena")
     extents, own = (plan.wide.extent, plan.images, plan.rows), channel_share(plan.roles, plan.groups)
     rows = TransformedRows.of(context.target, plan.contraction.dtype, own, *extents)
@@ -79,9 +80,8 @@ class _Builder:
 
     def _place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
         """The position of a partial sum."""
-        panels = self.plan.lane.extent // self.plan.width
         rows = self.plan.roles.algorithm.taps * self.plan.roles.depth
-        return ((part * panels + panel) * rows + row) * self.plan.width + column
+        return ((part * self.plan.panels + panel) * rows + row) * self.plan.width + column
 
     def _axes(self) -> tuple[Var, ...]:
         """The axes of the result other than lanes, outermost first."""
@@ -100,29 +100,32 @@ class _Builder:
     def products(self) -> Kernel:
         """Each unit is a split of the images, a row group and some panels."""
         plan, roles, c, unit = self.plan, self.rows.roles, self.c, as_index(self.unit)
-        part, first = unit // (plan.groups * plan.panel_groups), unit % plan.panel_groups * plan.panels
+        part, first = unit // (plan.groups * plan.panel_groups), unit % plan.panel_groups * plan.panels_of_unit
         many = roles.images.extent // plan.parts if roles.images is not None else 1
         iterations = Var("images", many // plan.images)
         lines = Var("rows", roles.tiles // plan.rows)
         now = as_index(iterations) * lines.extent + as_index(lines)
         at = self._at(part, now, lines.extent)
         following = self._at(part, (now + 1) % (iterations.extent * lines.extent), lines.extent)
-        panel = Var("panel", plan.panels)
-        size = plan.panels * roles.algorithm.products * roles.depth * plan.width
+        panel = Var("panel", plan.panels_of_unit)
+        size = plan.panels_of_unit * roles.algorithm.products * roles.depth * plan.width
         sums = Buffer("sums", c.dtype, size, "scratch")
 
         def clear(place: Index, _: Index) -> tuple[Stmt, ...]:
             return (Store(((sums, place, Const(0.0, sums.dtype)),)),)
 
-        block = (
-            *self.rows.fill(plan.lanes, self._image, at, plan.wide),
-            *nest([panel], self._panel(sums, as_index(panel), first, at, following)),
-        )
-        body = (
-            *vector_loops(size, plan.lanes, clear),
-            *nest([iterations, lines], block),
-            *nest([panel], self._put(sums, as_index(panel), part, first)),
-        )
+        def multiply(columns: int, begin: Index) -> tuple[Stmt, ...]:
+            ahead = self._prefetch_regions(as_index(panel), (columns, begin), following)
+            return self._panel(sums, as_index(panel), (columns, begin), at, ahead)
+
+        def put(columns: int, _: Index) -> tuple[Stmt, ...]:
+            return self._put(sums, as_index(panel), columns, part, first)
+
+        def panels(body: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+            return nest([panel], tiled(first + as_index(panel), plan.lane.extent, plan.width, body))
+
+        block = (*self.rows.fill(plan.lanes, self._image, at, plan.wide), *panels(multiply))
+        body = (*vector_loops(size, plan.lanes, clear), *nest([iterations, lines], block), *panels(put))
         points = prod(v.extent for v in c.axes)
         flops = 2.0 * points * c.depth
         return finish_kernel(self.context, self.parts.name, self.group.members[:1], self.unit, body, flops)
@@ -136,8 +139,11 @@ class _Builder:
             at[roles.images] = part * many + block // lines * plan.images + as_index(rows.image)
         return at
 
-    def _prefetch_regions(self, panel: Index, first: Index, following: dict[Var, Index]) -> list[Region]:
-        """What the next block reads: a share of its images in each panel, and the cotangent of this one."""
+    def _prefetch_regions(self, panel: Index, own: tuple[int, Index], following: dict[Var, Index]) -> list[Region]:
+        """What the next block reads: a share of its images in each panel, and the cotangent of this one.
+
+        `own` are the columns of the panel, and the first of them.
+        """
         plan, roles, c, rows = self.plan, self.rows.roles, self.c, self.rows
         here = {rows.row: as_index(0), rows.image: as_index(0)}
         corner = {v: i.substitute(here) for v, i in following.items()}
@@ -149,25 +155,25 @@ class _Builder:
         image, cotangent = self._image, plan.cotangent
         window = {v: v.extent for v in (*roles.channels, roles.tap, roles.across)}
         whole = region(self.context, self.group, image.buffer, image.index, {**box, **window}, corner)
-        lane = {**corner, plan.lane: (first + panel) * plan.width}
-        packed = region(
-            self.context, self.group, cotangent.buffer, cotangent.index, {**box, plan.lane: plan.width}, lane
-        )
-        return [s for s in (whole and whole.share(panel, plan.panels), packed) if s is not None]
+        columns, first = own
+        lane, box = {**corner, plan.lane: first}, {**box, plan.lane: columns}
+        packed = region(self.context, self.group, cotangent.buffer, cotangent.index, box, lane)
+        return [s for s in (whole and whole.share(panel, plan.panels_of_unit), packed) if s is not None]
 
     def _panel(
-        self, sums: Buffer, panel: Index, first: Index, at: dict[Var, Index], following: dict[Var, Index]
+        self, sums: Buffer, panel: Index, own: tuple[int, Index], at: dict[Var, Index], ahead: list[Region]
     ) -> tuple[Stmt, ...]:
         """Transform the cotangent of some channels, and accumulate its products with the rows at every point."""
         plan, roles, rows, dtype = self.plan, self.plan.roles, self.rows, self.c.dtype
         run = rows.count * rows.columns
         plane = padded_plane(self.context.target, plan.width * run, dtype)
         memory = Buffer("d", dtype, roles.algorithm.products * plane, "scratch")
-        lane = Var("o", plan.width)
+        columns, first = own
+        lane = Var("o", columns)
 
         def lines(some: int, line: Index) -> tuple[Stmt, ...]:
             def body(column: Index, _: Index) -> tuple[Stmt, ...]:
-                where = {**at, plan.lane: (first + panel) * plan.width + as_index(lane), plan.wide: column}
+                where = {**at, plan.lane: first + as_index(lane), plan.wide: column}
                 places = [{**where, roles.high: line + number} for number in range(some)]
                 terms = [self.c.element(plan.cotangent, place) for place in places]
                 made = matrix_times(transposed(roles.algorithm.result[:some]), terms)
@@ -178,19 +184,14 @@ class _Builder:
 
         loops = tiled(at[roles.high], roles.high.extent, roles.algorithm.outputs, lines)
         transform = nest((lane, rows.image, rows.row), loops)
-        return (
-            *transform,
-            For(
-                rows.point, self._multiply(sums, panel, memory, plane, self._prefetch_regions(panel, first, following))
-            ),
-        )
+        return (*transform, For(rows.point, self._multiply(sums, panel, columns, memory, plane, ahead)))
 
     def _multiply(
-        self, sums: Buffer, panel: Index, memory: Buffer, plane: int, regions: list[Region]
+        self, sums: Buffer, panel: Index, columns: int, memory: Buffer, plane: int, regions: list[Region]
     ) -> tuple[Stmt, ...]:
         """At one point: transpose the cotangent, so that lanes run along channels, and multiply the rows by it."""
         plan, roles, rows = self.plan, self.plan.roles, self.rows
-        line, column, lane = Var("r0", rows.count), Var("r1", rows.columns), Var("o", plan.width)
+        line, column, lane = Var("r0", rows.count), Var("r1", rows.columns), Var("o", columns)
         run = rows.count * rows.columns
         across = Var(roles.across.name, roles.across.extent)
         inner = (*rows.channels, across)
@@ -218,16 +219,17 @@ class _Builder:
             blocks=blocks,
         )
         builder = SplitKBuilder(self.context, self.group, own, sums, 1)
-        packed = Panel(Buffer("panel", memory.dtype, plan.width * run, "scratch"), as_index(0), plan.width)
+        width = ceil(columns / plan.lanes) * plan.lanes
+        packed = Panel(Buffer("panel", memory.dtype, width * run, "scratch"), as_index(0), width)
         place = Place(panel * roles.algorithm.products + as_index(rows.point), as_index(0), as_index(0))
         start = {line: as_index(0), column: as_index(0)}
         ahead = [one.share(as_index(rows.point), rows.point.extent) for one in regions]
         return (
-            *builder.pack(packed, plan.width, as_index(0), start),
-            *builder.multiply(packed, plan.width, start, place, ahead),
+            *builder.pack(packed, columns, as_index(0), start),
+            *builder.multiply(packed, columns, start, place, ahead),
         )
 
-    def _put(self, sums: Buffer, panel: Index, part: Index, first: Index) -> tuple[Stmt, ...]:
+    def _put(self, sums: Buffer, panel: Index, columns: int, part: Index, first: Index) -> tuple[Stmt, ...]:
         """Transform the sums at points to those of the gradient."""
         plan, roles, axes = self.plan, self.rows.roles, self._axes()
         inner = (*roles.channels, roles.across)
@@ -243,4 +245,4 @@ class _Builder:
                 targets.append((self.parts, self._place(part, first + panel, place, column), value))
             return (Store(tuple(targets)),)
 
-        return nest(inner, vector_loops(plan.width, plan.lanes, body))
+        return nest(inner, vector_loops(columns, plan.lanes, body))

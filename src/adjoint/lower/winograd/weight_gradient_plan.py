@@ -41,7 +41,7 @@ class WinogradGradientPlan:
         Channels and columns of the window in a register tile.
     vectors, lanes : int
         Vectors of a panel, and lanes of a vector.
-    panels : int
+    panels_of_unit : int
         Panels of a unit.
     parts : int
         Splits of the images. They decide the order of additions, so they follow from shapes alone: they are those of
@@ -64,7 +64,7 @@ class WinogradGradientPlan:
     tile: tuple[int, ...]
     vectors: int
     lanes: int
-    panels: int
+    panels_of_unit: int
     parts: int
     groups: int
     cycles: float
@@ -75,9 +75,14 @@ class WinogradGradientPlan:
         return self.vectors * self.lanes
 
     @property
+    def panels(self) -> int:
+        """Panels along the lanes' axis; the last may be narrower."""
+        return ceil(self.lane.extent / self.width)
+
+    @property
     def panel_groups(self) -> int:
         """Units that compute different panels of the same rows."""
-        return self.lane.extent // (self.width * self.panels)
+        return self.panels // self.panels_of_unit
 
     @property
     def units(self) -> int:
@@ -150,11 +155,12 @@ def _plans(
     sweep, vectors, tile = best_tile(target, ceil(lane.extent / lanes), inner)
     width = vectors * lanes
     of_panel = points * roles.depth // groups * width * itemsize
-    if lane.extent % width or image.index.coefficient(lane) or of_panel > costs.MAX_SCRATCH_BYTES:
+    if image.index.coefficient(lane) or of_panel > costs.MAX_SCRATCH_BYTES:
         return
     many = roles.images.extent if roles.images is not None else 1
-    panels = _panels(target, lane.extent // width, of_panel, parts)
-    panel_groups = lane.extent // width // panels
+    panels = ceil(lane.extent / width)
+    panels_of_unit = _panels_of_unit(target, panels, of_panel, parts)
+    panel_groups = panels // panels_of_unit
     if parts is None:
         bytes_of_part = roles.algorithm.taps * roles.depth * lane.extent * itemsize
         parts = split_factor(many, costs.units(target) / panel_groups, costs.MAX_PARTIAL_BYTES / bytes_of_part)
@@ -165,9 +171,9 @@ def _plans(
             room = points * itemsize * (width * steps + of_rows)
             block, panel = costs.gradient_block_bytes(target), costs.l1_bytes(target)
             small = room <= block and steps * width * itemsize <= panel
-            if not small and (not images == rows == 1 or room + panels * of_panel > costs.MAX_SCRATCH_BYTES):
+            if not small and (not images == rows == 1 or room + panels_of_unit * of_panel > costs.MAX_SCRATCH_BYTES):
                 continue
-            blocks = many * every // (images * rows) * points * (lane.extent // width)
+            blocks = many * every // (images * rows) * points * panels
             multiply = blocks * (sweep * groups * steps + roles.depth * vectors * 2)
             # As in split-K, partial sums are added and transposed.
             reduction = roles.algorithm.taps * roles.depth * lane.extent * parts * costs.GATHER_CYCLES
@@ -187,7 +193,7 @@ def _plans(
                 tile=tile,
                 vectors=vectors,
                 lanes=lanes,
-                panels=panels,
+                panels_of_unit=panels_of_unit,
                 parts=parts,
                 groups=groups,
                 cycles=multiply + transforms + transposes + reduction,
@@ -202,7 +208,7 @@ def channel_share(roles: ConvolutionAxes, groups: int) -> ConvolutionAxes:
     return replace(roles, channels=(Var(first.name, first.extent // groups), *others))
 
 
-def _panels(target: Target, panels: int, panel_bytes: int, parts: int | None) -> int:
+def _panels_of_unit(target: Target, panels: int, panel_bytes: int, parts: int | None) -> int:
     """Panels of a unit: as many as have their sums in the second-level cache, and leave enough units for threads."""
     room, least = costs.gradient_sums_bytes(target), costs.least_units(target) if parts is not None else 1
     fitting = [d for d in divisors(panels) if d == 1 or d * panel_bytes <= room]
