@@ -169,6 +169,21 @@ def test_an_element_that_is_broadcast_takes_one_pass_through_the_units_however_w
     assert costs.load_cycles(narrow.narrowed(32), 0, 6) == costs.load_cycles(narrow, 0, 6)
 
 
+def test_broadcasts_to_upper_registers_delay_vectors_that_are_as_wide_as_the_units():
+    """Of AVX-512 on units of 256 bits alone: not if vectors take two cycles, nor if few sums leave lower registers."""
+    halves = replace(costs.MODEL, fma_units=1, load_units=1, datapath_bytes=32)
+    assert costs.broadcast_cycles(halves.narrowed(32), 14, 2) == pytest.approx(14 * costs.UPPER_BROADCAST_CYCLES)
+    for target, rows, vectors in (
+        (halves, 14, 2),
+        (halves.narrowed(32), 4, 3),
+        (halves.narrowed(32), 16, 1),
+        (costs.MODEL, 14, 2),
+        (costs.NARROW_MODEL, 6, 2),
+        (target_for("neon"), 14, 2),
+    ):
+        assert costs.broadcast_cycles(target, rows, vectors) == 0.0
+
+
 @pytest.mark.parametrize(("nbytes", "rate"), [(1 << 18, 32.0), (1 << 22, 16.0), (1 << 26, 8.0)])
 def test_copies_are_as_fast_as_the_cache_that_they_stay_in(nbytes, rate):
     assert costs.copy_bytes_per_cycle(costs.MODEL, nbytes) == rate

@@ -234,8 +234,7 @@ def _cycles(target: Target, plan: ChannelLanesPlan, sweep: float) -> float:
     run = transposed_run(c.left, c.k, [v.extent for v in c.k])
     packing = costs.transpose_cycles(lanes, run.stride) if run.steps >= lanes else costs.GATHER_CYCLES
     # The copy of the weights is written to a cache, or beyond it, and read again.
-    rate = near if copied <= costs.l2_block_bytes(target) else costs.far_bytes_per_cycle(target)
-    there_and_back = 2 * copied / rate
+    there_and_back = 2 * copied / costs.copy_bytes_per_cycle(target, copied)
     before = costs.PACKING_CYCLES + weights * (packing + packing_cycles(c.left, lanes)) + there_and_back
     before += beforehand_cycles(target, c.right)
     stores = vectors * costs.CHANNEL_LANES_STORE_CYCLES

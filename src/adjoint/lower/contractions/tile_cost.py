@@ -404,6 +404,7 @@ class CostModel:
     def _step_cycles(self, height: int, width: int, stack: int, masked: float, wide: int) -> float:
         """Cycles of a step of k of a tile of so many rows and vectors."""
         compute = costs.multiply_add_cycles(self.target, (height * width + width * self.shuffles) * stack) * masked
+        compute += costs.broadcast_cycles(self.target, height, width * stack)
         # Windows are not aligned: a vector reaches into the next cache line.
         lines = 1 + self.target.vector_bytes / self.target.line_bytes if self.taps > 1 and not self.packed else 1
         loads = costs.load_cycles(self.target, width * stack * (1 + self.shuffles) * lines, height, width * stack == 1)
