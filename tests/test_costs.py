@@ -171,7 +171,7 @@ def test_an_element_that_is_broadcast_takes_one_pass_through_the_units_however_w
 
 def test_broadcasts_to_upper_registers_delay_vectors_that_are_as_wide_as_the_units():
     """Of AVX-512 on units of 256 bits alone: not if vectors take two cycles, nor if few sums leave lower registers."""
-    halves = replace(costs.MODEL, fma_units=1, load_units=1, datapath_bytes=32)
+    halves = replace(target_for("avx512"), fma_units=1, load_units=1, datapath_bytes=32)
     assert costs.broadcast_cycles(halves.narrowed(32), 14, 2) == pytest.approx(14 * costs.UPPER_BROADCAST_CYCLES)
     for target, rows, vectors in (
         (halves, 14, 2),

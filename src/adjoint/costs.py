@@ -264,17 +264,17 @@ def multiply_add_cycles(target: Target, vectors: float) -> float:
     return vectors / target.fma_units
 
 
-#: Cycles by which an element that is broadcast to one of the upper 16 registers delays multiply-adds, where one of their
-#: units does that. (Zen 4: 26 multiply-adds of 256 bits take 13.0 cycles, with 13 broadcasts to lower registers too, and
-#: with 13 to upper ones 15.6. Tiles of four to 14 rows and two or three vectors: 0.2 each.)
+#: Cycles by which an element that is broadcast to one of the upper 16 registers delays multiply-adds, where one of
+#: their units does that. (Zen 4: 26 multiply-adds of 256 bits take 13.0 cycles, with 13 broadcasts to lower registers
+#: too, and with 13 to upper ones 15.6. Tiles of four to 14 rows and two or three vectors: 0.2 each.)
 UPPER_BROADCAST_CYCLES = 0.2
 
 
 def broadcast_cycles(target: Target, rows: int, vectors: int) -> float:
     """Cycles that the broadcasts of a tile of so many rows and vectors add to its multiply-adds.
 
-    Only of vectors of 256 bits with the registers of AVX-512, on units of that width: wider ones take their unit for two
-    cycles. An element that one vector is multiplied by is part of the multiply-add.
+    Only of vectors of 256 bits with the registers of AVX-512, on units of that width: wider ones take their unit for
+    two cycles. An element that one vector is multiplied by is part of the multiply-add.
     """
     narrow = target.vector_registers == 32 and target.vector_bytes == 32 == target.datapath_bytes
     if target.architecture != "x86_64" or not narrow or vectors == 1:
