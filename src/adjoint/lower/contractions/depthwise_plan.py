@@ -166,8 +166,6 @@ class _Plane(NamedTuple):
 
     def _tile_cycles(self, height: int, vectors: int) -> float:
         target, (taps, wide) = self.target, self.window
-        # A vector that is not aligned reaches into the next cache line.
-        lines = 1 + target.vector_bytes / target.line_bytes
         # Two loads make a vector of every second element; even and odd elements share them.
         each = 2 * (wide - 1) if self.strided else wide
         images = len(rows_read(*self.steps, taps, height)) * vectors
@@ -179,7 +177,7 @@ class _Plane(NamedTuple):
         together = max(costs.REORDER_WINDOW / products, 1.0)
         return costs.TILE_CYCLES + max(
             costs.multiply_add_cycles(target, products + images * wide * self.strided),
-            costs.load_cycles(target, images * each * lines, weights),
+            costs.load_cycles(target, images * each * costs.unaligned_loads(target), weights),
             costs.chain_cycles(target) * taps * wide / together,
         )
 
@@ -202,9 +200,20 @@ class _Tile(NamedTuple):
     rows: int
     vectors: int
 
+    def size(self) -> tuple[int, float]:
+        """Sums of the tile, and then its cycles."""
+        return self.rows * self.vectors, self.cycles
+
 
 @lru_cache(maxsize=1024)
 def _best_tile(plane: _Plane) -> _Tile:
-    """The tile with which a channel takes the fewest cycles; they are infinite if none of whole rows fits."""
-    tiles = (_Tile(plane.cycles(*tile), *tile) for tile in plane.tiles())
-    return min(tiles, default=_Tile(inf, 1, 1))
+    """The tile with which a channel takes the fewest cycles; they are infinite if none of whole rows fits.
+
+    Of tiles of whole rows, the smallest that takes about as few.
+    """
+    tiles = [_Tile(plane.cycles(*tile), *tile) for tile in plane.tiles()]
+    best = min(tiles, default=_Tile(inf, 1, 1))
+    if not plane.whole_rows:
+        return best
+    least = best.cycles * costs.SMALLER_DEPTHWISE_TILES
+    return min((tile for tile in tiles if tile.cycles <= least), key=_Tile.size, default=best)

@@ -133,8 +133,7 @@ class TransposedPlan:
     def _tile_cycles(self, target: Target, rows: int, vectors: int) -> float:
         """The cycles of one tile."""
         taps = self.down.window * self.across.window
-        lines = 1 + target.vector_bytes / target.line_bytes
-        loads = self.rows_read(rows) * self.across.shifts * vectors * lines
+        loads = self.rows_read(rows) * self.across.shifts * vectors * costs.unaligned_loads(target)
         stored = 4 * rows * vectors
         return costs.TILE_CYCLES + max(
             costs.multiply_add_cycles(target, rows * vectors * taps + stored),

@@ -406,7 +406,7 @@ class CostModel:
         compute = costs.multiply_add_cycles(self.target, (height * width + width * self.shuffles) * stack) * masked
         compute += costs.broadcast_cycles(self.target, height, width * stack)
         # Windows are not aligned: a vector reaches into the next cache line.
-        lines = 1 + self.target.vector_bytes / self.target.line_bytes if self.taps > 1 and not self.packed else 1
+        lines = costs.unaligned_loads(self.target) if self.taps > 1 and not self.packed else 1
         loads = costs.load_cycles(self.target, width * stack * (1 + self.shuffles) * lines, height, width * stack == 1)
         row = width * stack * self.lanes * self.itemsize
         streams = not self.near and row * self.depth * 2 > costs.l1_bytes(self.target) and wide == 1
