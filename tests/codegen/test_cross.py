@@ -72,7 +72,7 @@ LOOPS = {
     "with edges": (lambda: product(33, 50, 45), "gemm"),
     "transposed": (lambda: product(64, 784, 128, transpose_b=True), "gemm"),
     "large": (lambda: product(128, 1024, 1024), "gemm"),
-    "direct": (lambda: convolution(4, 32, 16, 7), "gemm", "channel_lanes"),
+    "direct": (lambda: convolution(4, 32, 16, 11), "gemm", "channel_lanes"),
     "strided": (lambda: convolution(4, 32, 16, 3, stride=2), "gemm", "channel_lanes"),
     "winograd": (lambda: convolution(4, 32, 16, 3), "winograd"),
     "winograd, rows of seven": (lambda: convolution(16, 64, 7, 3), "winograd"),

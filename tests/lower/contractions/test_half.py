@@ -155,7 +155,7 @@ def test_convolutions_agree_with_float64_at_every_width(level, dtype):
     [
         (lambda dtype: product(dtype, 512, 512, 512), GemmPlan),
         (lambda dtype: product(dtype, 512, 512, 1, transpose_b=True), InnerProductPlan),
-        (lambda dtype: weight_gradient(dtype, 64, 16, 32, 26, 7), SplitKPlan),
+        (lambda dtype: weight_gradient(dtype, 16, 8, 32, 40, 11), SplitKPlan),
         (lambda dtype: forward(dtype, 8, 16, 16, 34, 3), WinogradPlan),
         (lambda dtype: weight_gradient(dtype, 8, 16, 16, 34, 3), WinogradGradientPlan),
     ],

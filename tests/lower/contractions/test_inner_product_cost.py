@@ -56,6 +56,6 @@ def test_blocks_of_k_spill_sums_once_each():
 
 
 def test_few_channels_run_as_inner_products_and_many_as_split_k():
-    few, many = weight_gradient(2, 1, 96, 18, 3), weight_gradient(4, 32, 48, 26, 7)
+    few, many = weight_gradient(2, 1, 96, 18, 3), weight_gradient(4, 32, 48, 36, 11)
     assert isinstance(plan_of(few), InnerProductPlan)
     assert isinstance(plan_of(many), SplitKPlan)

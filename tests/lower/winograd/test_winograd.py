@@ -1,4 +1,4 @@
-"""Winograd for windows of two to five rows: the algorithm in exact arithmetic, plans, and numerical results."""
+"""Winograd for windows of two to ten rows: the algorithm in exact arithmetic, plans, and numerical results."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -40,7 +40,7 @@ def times(matrix, vector):
         *((n, 2, 1) for n in (2, 3, 4, 7)),
         *((n, 3, 1) for n in (2, 4, 7, 14)),
         *((n, 4, 1) for n in (2, 3, 7)),
-        *((n, 5, 1) for n in (2, 3, 8)),
+        *((n, taps, 1) for taps in (5, 6, 7, 8, 9, 10) for n in (2, 3, 4)),
         *((n, taps, 2) for taps in (3, 4, 5, 6, 7, 8, 9, 10) for n in (2, 3, 4, 14)),
     ],
 )
@@ -48,13 +48,14 @@ def test_the_algorithm_is_exact_and_saves_products(extent, taps, stride):
     """Both sums are linear in each factor: all pairs of unit vectors show that they are right."""
     by = algorithm(extent, taps, stride)
     assert by.taps == taps
-    assert by.products == by.lines(by.outputs) == (by.outputs - 1) * stride + taps < by.outputs * taps
-    units = [[Fraction(i == n) for i in range(by.products)] for n in range(by.products)]
-    for row, tap in pairs(range(by.products), range(taps)):
+    rows = by.lines(by.outputs)
+    assert rows == (by.outputs - 1) * stride + taps <= by.products < by.outputs * taps
+    units = [[Fraction(i == n) for i in range(rows)] for n in range(rows)]
+    for row, tap in pairs(range(rows), range(taps)):
         u, v = times(by.weight, units[tap][:taps]), times(by.data, units[row])
         results = times(by.result, [a * b for a, b in zip(u, v, strict=True)])
         assert results == [Fraction(h * stride + tap == row) for h in range(by.outputs)]
-    for row, out in pairs(range(by.products), range(by.outputs)):
+    for row, out in pairs(range(rows), range(by.outputs)):
         v, d = times(by.data, units[row]), times(transposed(by.result), units[out][: by.outputs])
         gradient = times(transposed(by.weight), [a * b for a, b in zip(v, d, strict=True)])
         assert gradient == [Fraction(out * stride + tap == row) for tap in range(taps)]
@@ -65,7 +66,8 @@ def test_the_algorithm_is_exact_and_saves_products(extent, taps, stride):
     [
         *((3, 1, *sizes) for sizes in ((2, 2), (3, 3), (4, 4), (5, 3), (6, 3), (7, 4), (9, 3), (14, 4), (56, 4))),
         *((4, 1, *sizes) for sizes in ((2, 2), (3, 3), (4, 2), (5, 3), (14, 3))),
-        *((5, 1, *sizes) for sizes in ((2, 2), (3, 2), (14, 2))),
+        *((5, 1, *sizes) for sizes in ((2, 2), (3, 3), (6, 2), (7, 4), (14, 2), (16, 4))),
+        *((7, 1, *sizes) for sizes in ((2, 2), (3, 3), (4, 2), (9, 3), (56, 3))),
         *((3, 2, *sizes) for sizes in ((2, 2), (3, 3), (4, 4), (7, 4), (14, 2), (16, 4))),
         *((5, 2, *sizes) for sizes in ((2, 2), (3, 3), (4, 4), (6, 3), (7, 4), (16, 4))),
         *((7, 2, *sizes) for sizes in ((2, 2), (3, 3), (4, 2), (112, 3))),
@@ -79,7 +81,7 @@ def test_the_algorithm_with_the_fewest_products_is_taken(taps, stride, extent, o
 
 @pytest.mark.parametrize(
     ("extent", "taps", "stride"),
-    [(0, 3, 1), (1, 3, 1), (0, 2, 1), (1, 2, 1), (1, 5, 1), (8, 1, 1), (8, 6, 1), (8, 7, 1), (8, 1, 2), (8, 2, 2),
+    [(0, 3, 1), (1, 3, 1), (0, 2, 1), (1, 2, 1), (1, 5, 1), (8, 1, 1), (8, 11, 1), (1, 7, 1), (8, 1, 2), (8, 2, 2),
      (8, 11, 2), (8, 3, 3), (1, 3, 2), (1, 5, 2)],
 )  # fmt: skip
 def test_no_algorithm_where_sums_of_their_own_take_no_more(extent, taps, stride):
@@ -88,7 +90,7 @@ def test_no_algorithm_where_sums_of_their_own_take_no_more(extent, taps, stride)
 
 @pytest.mark.parametrize(
     ("outputs", "taps", "stride"),
-    [(2, 2, 1), (3, 2, 1), (4, 2, 1), (2, 3, 1), (3, 3, 1), (4, 3, 1), (3, 4, 1), (2, 5, 1), (3, 3, 2), (4, 3, 2),
+    [(2, 2, 1), (3, 2, 1), (4, 2, 1), (2, 3, 1), (3, 3, 1), (4, 3, 1), (3, 4, 1), (2, 5, 1), (4, 5, 1), (3, 7, 1), (3, 3, 2), (4, 3, 2),
      (4, 4, 2), (4, 5, 2), (3, 7, 2)],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["data", "weight", "result"])
@@ -157,6 +159,8 @@ CASES = {
     "windows of two rows, three results at a time": lambda: convolution(3, 16, 20, (14, 14), (2, 3)),
     "windows of two rows, rows behind the image": lambda: convolution(8, 16, 20, (7, 7), (2, 2)),
     "windows of five rows": lambda: convolution(3, 8, 20, (9, 20), (5, 5)),
+    "windows of five rows, four results at a time": lambda: convolution(3, 8, 20, (8, 20), (5, 5)),
+    "windows of seven rows": lambda: convolution(2, 5, 20, (11, 20), (7, 7), epilogue=True),
     "windows of five rows, images together": lambda: convolution(16, 8, 9, (4, 8), (5, 2), epilogue=True),
     "windows of one column": lambda: convolution(3, 16, 20, (8, 28), (3, 1), epilogue=True),
     "windows of two rows and one column": lambda: convolution(8, 17, 20, (7, 7), (2, 1)),
@@ -182,6 +186,7 @@ CASES = {
     "weights of windows of two rows": lambda: weight_gradient(4, 16, 32, (7, 14), (2, 2)),
     "weights, rows behind the image": lambda: weight_gradient(4, 6, 32, (7, 14)),
     "weights of windows of five rows": lambda: weight_gradient(4, 4, 32, (8, 14), (5, 5)),
+    "weights of windows of seven rows": lambda: weight_gradient(2, 3, 20, (9, 14), (7, 7)),
     "weights of channels that fill no panels": lambda: weight_gradient(4, 6, 42, (8, 14)),
     "weights of fewer channels than lanes": lambda: weight_gradient(4, 7, 11, (8, 14)),
     "weights of channels that fill no panels, one image": lambda: weight_gradient(1, 7, 90, (16, 20)),
@@ -248,7 +253,7 @@ def test_phases_of_a_gradient_at_stride_two_run_so():
 def test_other_contractions_do_not():
     assert form_of(convolution(8, 1, 16, (32, 32))) != "winograd"
     assert form_of(convolution(8, 16, 16, (1, 32))) != "winograd"
-    assert form_of(convolution(8, 16, 16, (32, 32), (7, 7))) != "winograd"
+    assert form_of(convolution(8, 16, 16, (32, 32), (11, 11))) != "winograd"
     assert form_of(convolution(8, 64, 64, (32, 32), (1, 1))) != "winograd"
 
 
@@ -297,7 +302,17 @@ def scratch_of(kernel):
 
 @pytest.mark.parametrize(
     ("window", "stride"),
-    [((3, 3), 1), ((2, 2), 1), ((2, 1), 1), ((4, 4), 1), ((5, 5), 1), ((3, 3), 2), ((5, 5), 2), ((7, 7), 2)],
+    [
+        ((3, 3), 1),
+        ((2, 2), 1),
+        ((2, 1), 1),
+        ((4, 4), 1),
+        ((5, 5), 1),
+        ((7, 7), 1),
+        ((3, 3), 2),
+        ((5, 5), 2),
+        ((7, 7), 2),
+    ],
     ids=str,
 )
 def test_rounding_is_that_of_direct_sums(tmp_path, window, stride):

@@ -1,4 +1,4 @@
-"""Winograd's minimal filtering (Toom-Cook) along one axis, for windows of two to five rows.
+"""Winograd's minimal filtering (Toom-Cook) along one axis, for windows of two to ten rows.
 
 Four neighbouring results of a window of three rows take twelve multiplications when each is summed on its own. As a
 product of two polynomials, evaluated at six points, they take six::
@@ -14,17 +14,18 @@ The gradient of the weight is the transposed algorithm and takes the same six mu
 ``weight.T @ ((result.T @ ct) * (data @ x))``.
 
 In the same way, any number of results takes one multiplication each, and as many more as the window has rows beyond the
-first: three results of four rows six instead of twelve, two of five rows six instead of ten. A window at stride 2 is
-one on the even rows plus one on the odd rows, each at stride 1: four results of three rows take nine instead of twelve,
-of five rows eleven instead of twenty; three results of seven rows eleven instead of 21.
+first: three results of four rows six instead of twelve, two of five rows six instead of ten. Longer windows are sums of
+two, of the first rows and of the others: four results of five rows take eleven instead of 20, three of seven rows
+eleven instead of 21. A window at stride 2 is one on the even rows plus one on the odd rows, each at stride 1: four
+results of three rows take nine instead of twelve, and longer windows as many as at stride 1.
 
 Source: S. Winograd, "Arithmetic complexity of computations" (1980); A. Lavin and S. Gray, "Fast algorithms for
 convolutional neural networks" (2016). Other points than 0, 1, -1, 2, -2 and infinity may round less: B. Barabasz et
 al., "Error analysis and improving the accuracy of Winograd convolution" (2020). The error, measured on random numbers
 with 64 channels, is 1.35 times that of direct sums for four results of three rows (twice with 1 and 2 in place of 3/4
 and 3/2), 1.30 for four of two rows, 1.17 for three of four, 1.15 for two of five, and 1.03 at most for the others.
-Three results of five rows (seven multiplications) would round 1.7 times as much with the best points found, two of
-seven rows (eight) 1.9 times.
+With more points, three results of five rows (seven multiplications) would round 1.7 times as much with the best ones
+found, two of seven rows (eight) 1.9 times.
 """
 
 from collections.abc import Sequence
@@ -47,8 +48,8 @@ _POINTS: dict[int, tuple[Fraction | int, ...]] = {
     6: (0, Fraction(3, 4), Fraction(-3, 4), Fraction(3, 2), Fraction(-3, 2)),
 }
 
-#: Most results that are computed together.
-_MOST_RESULTS = 4
+#: Most results that are computed together, and most rows of a window for two of them.
+_MOST_RESULTS, _LONGEST = 4, max(_POINTS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +93,23 @@ def algorithm(extent: int, taps: int, stride: int = 1) -> Algorithm | None:
 
     None where there is none, or where direct sums take no more.
     """
-    longest = ceil(taps / stride)
-    if stride > 2 or longest < 2:
-        return None
-    make = _at_stride_one if stride == 1 else _at_stride_two
-    known = [make(outputs, taps) for outputs in range(2, min(_MOST_RESULTS, max(_POINTS) + 1 - longest) + 1)]
+    known: list[Algorithm] = []
+    if stride == 1 and 2 <= taps <= _LONGEST:
+        known = [_at_stride_one(outputs, taps) for outputs in _outputs(taps)]
+    longer = ceil(taps / 2)
+    if (stride == 1 and _LONGEST <= taps <= 2 * _LONGEST) or (stride == 2 and 2 <= longer <= _LONGEST):
+        known += [_in_two_parts(outputs, taps, stride) for outputs in _outputs(longer)]
 
     def products(by: Algorithm) -> int:
         return ceil(extent / by.outputs) * by.products
 
     best = min(known, key=lambda by: (products(by), by.outputs), default=None)
     return best if best is not None and products(best) < extent * taps else None
+
+
+def _outputs(taps: int) -> range:
+    """Possible numbers of results for windows of so many rows."""
+    return range(2, min(_MOST_RESULTS, max(_POINTS) + 1 - taps) + 1)
 
 
 @cache
@@ -122,19 +129,23 @@ def _at_stride_one(outputs: int, taps: int) -> Algorithm:
 
 
 @cache
-def _at_stride_two(outputs: int, taps: int) -> Algorithm:
-    """Windows at stride 2: windows at stride 1 on the even rows, and one row fewer or as many on the odd rows."""
-    halves = [_at_stride_one(outputs, ceil(taps / 2)), _at_stride_one(outputs, taps // 2)]
-    rows = 2 * (outputs - 1) + taps
-    data = [_every_second(row, first, rows) for first, by in enumerate(halves) for row in by.data]
-    weight = [_every_second(row, first, taps) for first, by in enumerate(halves) for row in by.weight]
-    result = [(*even, *odd) for even, odd in zip(*(by.result for by in halves), strict=True)]
-    return Algorithm(outputs, 2, tuple(data), tuple(weight), tuple(result))
+def _in_two_parts(outputs: int, taps: int, stride: int) -> Algorithm:
+    """Windows as sums of two: of the even rows and the odd rows at stride 2, else of the first rows and the others."""
+    longer = ceil(taps / 2)
+    starts = (0, 1) if stride == 2 else (0, longer)
+    parts = [(_at_stride_one(outputs, longer), starts[0]), (_at_stride_one(outputs, taps - longer), starts[1])]
+    rows = (outputs - 1) * stride + taps
+    data = [_spread(row, start, stride, rows) for by, start in parts for row in by.data]
+    weight = [_spread(row, start, stride, taps) for by, start in parts for row in by.weight]
+    result = [(*one, *other) for one, other in zip(*(by.result for by, _ in parts), strict=True)]
+    return Algorithm(outputs, stride, tuple(data), tuple(weight), tuple(result))
 
 
-def _every_second(row: Sequence[Fraction], first: int, count: int) -> tuple[Fraction, ...]:
-    """So many numbers: those of a row at every second place from `first` on, and zeros between them."""
-    return tuple(row[i // 2] if i % 2 == first else Fraction(0) for i in range(count))
+def _spread(row: Sequence[Fraction], start: int, step: int, count: int) -> tuple[Fraction, ...]:
+    """So many numbers: those of a row from a start on in steps, and zeros elsewhere."""
+    made = [Fraction(0)] * count
+    made[start : start + step * len(row) : step] = row
+    return tuple(made)
 
 
 def _coefficients(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:
