@@ -18,7 +18,7 @@ from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.schedules import schedules
 from adjoint.lower.program import contractions_of
 from adjoint.lower.winograd.algorithm import algorithm, matrix_times, transposed
-from adjoint.lower.winograd.plan import WinogradPlan
+from adjoint.lower.winograd.plan import WinogradPlan, plan_winograd
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.pipeline import lower_function
 from adjoint.transforms.differentiate import gradient
@@ -90,8 +90,8 @@ def test_no_algorithm_where_sums_of_their_own_take_no_more(extent, taps, stride)
 
 @pytest.mark.parametrize(
     ("outputs", "taps", "stride"),
-    [(2, 2, 1), (3, 2, 1), (4, 2, 1), (2, 3, 1), (3, 3, 1), (4, 3, 1), (3, 4, 1), (2, 5, 1), (4, 5, 1), (3, 7, 1), (3, 3, 2), (4, 3, 2),
-     (4, 4, 2), (4, 5, 2), (3, 7, 2)],
+    [(2, 2, 1), (3, 2, 1), (4, 2, 1), (2, 3, 1), (3, 3, 1), (4, 3, 1), (3, 4, 1), (2, 5, 1), (4, 5, 1), (3, 7, 1),
+     (3, 3, 2), (4, 3, 2), (4, 4, 2), (4, 5, 2), (3, 7, 2)],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["data", "weight", "result"])
 @pytest.mark.parametrize("turned", [False, True])
@@ -233,6 +233,14 @@ def test_convolutions_of_some_channels_run_so():
     assert form_of(convolution(64, 32, 64, (8, 8), stride=2)) == "winograd"
     assert form_of(weight_gradient(64, 32, 32, (16, 16))) == "winograd"
     assert form_of(weight_gradient(64, 42, 90, (16, 16))) == "winograd"
+
+
+def test_gradients_of_weights_are_no_convolutions_with_windows_of_whole_images():
+    """Both are possible where images have few rows."""
+    for function in (weight_gradient(64, 64, 64, (8, 8)), weight_gradient(64, 64, 64, (8, 8), (2, 2))):
+        ((_, made),) = contractions_of(simplify(function), host(), value_names(function))[1].items()
+        assert plan_winograd(host(), made.contraction) is not None
+        assert not isinstance(made.plan, WinogradPlan)
 
 
 def test_phases_of_a_gradient_at_stride_two_run_so():

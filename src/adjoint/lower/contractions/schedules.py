@@ -302,7 +302,18 @@ def _split_k(context: Context, c: Contraction) -> SplitKPlan | None:
 
 
 def _winograd(target: Target, c: Contraction) -> WinogradPlan | WinogradGradientPlan | None:
-    return plan_winograd(target, split_rows(c)) or plan_winograd_gradient(target, c)
+    """The plan of Winograd's algorithm or of the transposed one: where both are possible, the model CPU decides.
+
+    The gradient of a weight is also a convolution of images with windows as large as the cotangent.
+    """
+    convolution, gradient = plan_winograd(target, split_rows(c)), plan_winograd_gradient(target, c)
+    if convolution is None or gradient is None:
+        return convolution or gradient
+    model = costs.order_target(target)
+    if model is not target:
+        decides = _winograd(model, c)
+        return convolution if isinstance(decides, WinogradPlan) else gradient
+    return convolution if convolution.cycles < gradient.cycles else gradient
 
 
 def schedules(context: Context, group: Group, c: Contraction, most: int | None = costs.TILE_CANDIDATES) -> list[Plan]:
