@@ -19,6 +19,7 @@ from adjoint.lower.contractions.schedules import schedules
 from adjoint.lower.program import contractions_of
 from adjoint.lower.winograd.algorithm import algorithm, matrix_times, transposed
 from adjoint.lower.winograd.plan import WinogradPlan, plan_winograd
+from adjoint.lower.winograd.weight_gradient_plan import WinogradGradientPlan
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.pipeline import lower_function
 from adjoint.transforms.differentiate import gradient
@@ -26,7 +27,7 @@ from adjoint.transforms.polyphase import polyphase
 from adjoint.transforms.simplify import simplify
 from adjoint.tuning import Measured, Tuning
 from tests.closeness import agrees_with_graph
-from tests.hardware import shared_among_levels
+from tests.hardware import needs, shared_among_levels
 from tests.lower.contractions.test_contractions import product
 
 
@@ -217,6 +218,19 @@ def test_what_comes_out_is_the_sum(tmp_path, case, level):
     agrees_with_graph(results[0], function, *arrays)
     for one, three in zip(*(r if several else [r] for r in results), strict=True):
         assert one.tobytes() == three.tobytes()
+
+
+def test_narrow_vectors_give_the_same_bits():
+    """Of a gradient with few channels, where more vectors of half the width start, as on Zen 4."""
+    needs("avx512")
+    function = weight_gradient(4, 32, 24, (28, 28))
+    halves = replace(target_for("avx512"), fma_units=1, load_units=1, datapath_bytes=32)
+    (made,) = contractions_of(simplify(function), halves, value_names(function))[1].values()
+    assert isinstance(made.plan, WinogradGradientPlan)
+    assert made.plan.lanes == 8
+    arrays = [np.random.default_rng(n).standard_normal(p.shape).astype("f4") for n, p in enumerate(function.params)]
+    wide, narrow = (compile(function, target)(*arrays) for target in ("avx512", halves))
+    assert wide.tobytes() == narrow.tobytes()
 
 
 def form_of(function):

@@ -149,7 +149,9 @@ def _plans(
     groups: int,
 ) -> Iterator[WinogradGradientPlan]:
     """Plans for all blocks that fit, with so many row groups, and splits of the images: by default, as many as suit."""
-    lanes, wide, itemsize = target.lanes(c.dtype), c.k[-1], c.dtype.itemsize
+    wide, itemsize = c.k[-1], c.dtype.itemsize
+    target = target.narrowed(costs.useful_lanes(target, lane.extent, itemsize) * itemsize)
+    lanes = target.lanes(c.dtype)
     points, every = roles.algorithm.products, roles.tiles
     inner = (*channel_share(roles, groups).channels, roles.across)
     sweep, vectors, tile = best_tile(target, ceil(lane.extent / lanes), inner)
