@@ -153,29 +153,44 @@ class _Planner:
 
     def plan(self, most: int) -> ChannelLanesPlan:
         """The plan with the lowest estimated cost that has at most so many vectors in a panel."""
+        c, rows = self.c, self.rows
+        image = image_of(self.context, c.right, rows, c.k) if c.right.dtype == c.dtype else None
+        # Tiles of several images read many lines: only where the rows of one are few.
+        outer = {next(n for n in range(len(rows)) if prod(v.extent for v in rows[n + 1 :]) < costs.CHANNEL_LANES_FEW)}
+        if image is not None and image.borders:
+            # Tiles of one row leave out the rows of zeros around an image: then it need not be padded.
+            outer.add(len(rows) - 1)
+        tiles = [self._tiles(first, most) for first in sorted(outer)]
+        found = (
+            self._estimated(replace(plan, shared=shared, share=share), sweep, image)
+            for plan, sweep in tiles
+            for shared, share in _groups(rows, plan.tile)
+        )
+        return min(found, key=lambda one: one.cycles)
+
+    def _tiles(self, outer: int, most: int) -> tuple[ChannelLanesPlan, float]:
+        """The best tiles with one point along so many axes, and the cycles of a step of k of all rows."""
         c, rows, itemsize = self.c, self.rows, self.c.dtype.itemsize
         lanes = costs.useful_lanes(self.context.target, c.rows, itemsize)
         target = self.context.target.narrowed(lanes * itemsize)
         padded = padded_operands(self.context, c)
         borders = borders_of(padded, c.right, rows, c.k, costs.MAX_INSIDE_BRANCH)
-        # Tiles of several images read many lines: only where the rows of one are few.
-        inner = next(n for n in range(len(rows)) if prod(v.extent for v in rows[n + 1 :]) < costs.CHANNEL_LANES_FEW)
-        reads = TileReads.of(target, c.right, rows[inner:], c.k, lanes * itemsize, most)
-        sweep, vectors, tile = best_tile(target, ceil(c.rows / lanes), rows[inner:], reads, borders=borders, most=most)
-        sweep, tile = sweep * prod(v.extent for v in rows[:inner]), (*(1 for _ in rows[:inner]), *tile)
+        reads = TileReads.of(target, c.right, rows[outer:], c.k, lanes * itemsize, most)
+        sweep, vectors, tile = best_tile(target, ceil(c.rows / lanes), rows[outer:], reads, borders=borders, most=most)
+        tile = (*(1 for _ in rows[:outer]), *tile)
+        sweep *= prod(v.extent for v in rows[:outer]) * prod(b.share for b in borders if b.row in rows[:outer])
         if tile[-1] > 1:
-            # Tiles leave out single pixels along the last axis, whose steps are unrolled.
-            sweep *= prod(b.share for b in borders if b.row is c.n and b.step is c.k[-1])
+            # Along the last axis, whose steps are unrolled, tiles leave out single pixels; a step takes a latency at least.
+            inside = prod(b.share for b in borders if b.row is c.n and b.step is c.k[-1])
+            least = costs.chain_cycles(target) / costs.multiply_add_cycles(target, prod(tile) * vectors)
+            sweep *= max(inside, min(least, 1.0))
         if borders:
             # Whether a row of the window is inside is a branch.
-            tiles = prod(ceil(v.extent / t) for v, t in zip(rows, tile, strict=True))
-            sweep += tiles * costs.STEP_CYCLES / c.k[-1].extent
+            many = prod(ceil(v.extent / t) for v, t in zip(rows, tile, strict=True))
+            sweep += many * costs.STEP_CYCLES / c.k[-1].extent
         room = costs.l1_bytes(target) // (prod(v.extent for v in c.k[1:]) * vectors * lanes * itemsize)
         block = block_size(c.k[0].extent, room)
-        plan = ChannelLanesPlan(c, rows, self.batch, tile, vectors, lanes, 0, 1, block, borders, 0.0)
-        found = (replace(plan, shared=shared, share=share) for shared, share in _groups(rows, tile))
-        image = image_of(self.context, c.right, rows, c.k) if c.right.dtype == c.dtype else None
-        return min((self._estimated(one, sweep, image) for one in found), key=lambda one: one.cycles)
+        return ChannelLanesPlan(c, rows, self.batch, tile, vectors, lanes, 0, 1, block, borders, 0.0), sweep
 
     def _estimated(self, plan: ChannelLanesPlan, sweep: float, image: Image | None) -> ChannelLanesPlan:
         """The plan with its cost; reading the image without its padding, where it leaves out all products with that."""
