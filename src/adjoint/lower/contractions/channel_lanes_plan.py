@@ -180,7 +180,7 @@ class _Planner:
         tile = (*(1 for _ in rows[:outer]), *tile)
         sweep *= prod(v.extent for v in rows[:outer]) * prod(b.share for b in borders if b.row in rows[:outer])
         if tile[-1] > 1:
-            # Along the last axis, whose steps are unrolled, tiles leave out single pixels; a step takes a latency at least.
+            # Along the last axis, of unrolled steps, tiles leave out single pixels; a step takes a latency at least.
             inside = prod(b.share for b in borders if b.row is c.n and b.step is c.k[-1])
             least = costs.chain_cycles(target) / costs.multiply_add_cycles(target, prod(tile) * vectors)
             sweep *= max(inside, min(least, 1.0))
