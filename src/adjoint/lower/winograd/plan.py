@@ -73,7 +73,7 @@ def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
     if c.m is None or c.dtype.itemsize != np.dtype(np.float32).itemsize or stride_along(c.right, c.n) not in (1, 2):
         return None
     roles = _roles(c)
-    if roles is None or roles.depth < costs.MIN_WINOGRAD_DEPTH:
+    if roles is None or not roles.pays_off:
         return None
     model = costs.order_target(target)
     best_unit = _best_unit(model, _Layer.of(c, roles))

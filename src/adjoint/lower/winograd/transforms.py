@@ -13,6 +13,7 @@ from math import ceil, prod
 
 import numpy as np
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Load, Stmt, Store, When
 from adjoint.kernel.target import Target
@@ -66,6 +67,11 @@ class ConvolutionAxes:
     def depth(self) -> int:
         """Products in a sum at one point."""
         return self.lines * self.across.extent
+
+    @property
+    def pays_off(self) -> bool:
+        """Whether sums have so many products that the transforms may pay off."""
+        return self.depth * max(self.algorithm.taps, 3) >= 3 * costs.MIN_WINOGRAD_DEPTH
 
     @property
     def lines(self) -> int:

@@ -112,7 +112,7 @@ def _plans_of(target: Target, c: Contraction, parts: int | None) -> Iterator[Win
     for image, cotangent in ((c.left, c.right), (c.right, c.left)):
         roles = _roles(c, image, cotangent)
         lane = [v for v in c.axes if v.extent > 1 and cotangent.index.coefficient(v)]
-        if roles is not None and len(lane) == 1 and roles.depth >= costs.MIN_WINOGRAD_DEPTH:
+        if roles is not None and len(lane) == 1 and roles.pays_off:
             several = parts is not None and roles.channels
             for groups in divisors(roles.channels[0].extent) if several else [1]:
                 yield from _plans(target, c, roles, image, cotangent, lane[0], parts, groups)
