@@ -223,7 +223,7 @@ def _prefers_winograd(
 def _prefers_sums_along_k(
     context: Context, group: Group, c: Contraction, plan: InnerProductPlan, other: float, by_winograd: bool
 ) -> bool:
-    """Whether inner products over several axes take fewer cycles than the best other plan, perhaps one of Winograd."""
+    """Whether inner products over several axes take fewer cycles than the best GEMM or split-K, or than Winograd's."""
     ratio = _to_other(context.target, c, plan, other)
     if not _is_close(context, ratio):
         return ratio < 1.0
