@@ -82,6 +82,16 @@ def test_rows_at_the_same_place_of_a_cache_evict_each_other():
     assert evicted_lines(AVX512, odd, (row,), (17,)) == 0
 
 
+def test_every_step_reads_lines_again_that_evict_each_other():
+    """Two tiles of 17 rows, of planes as far apart as lines that meet in a cache, or a little farther."""
+    rows = [split_k_tile._Rows(34, ())]
+    even, odd = (TileReads(AVX512, (apart,), ((4, 16),), (1,)) for apart in (4096, 4160))
+    again = 2 * 17 * AVX512.line_bytes / AVX512.l2_bytes_per_cycle
+    assert even.cycles(rows, (17,), 1) == again
+    assert odd.cycles(rows, (17,), 1) <= again / 16
+    assert even.cycles(rows, (16,), 1) <= again / 16
+
+
 @pytest.mark.parametrize(("size", "padded"), [(64, True), (63, False)])
 def test_an_image_whose_planes_evict_each_other_is_read_with_its_padding(size, padded):
     x, ct = param("x", (1, 68, size, size)), param("ct", (1, 13, size, size))

@@ -50,7 +50,13 @@ class Piece:
 def evicted_lines(target: Target, other: Load, rows: Sequence[Var], tile: Sequence[int]) -> int:
     """Cache lines of a load that the rows of a tile read in each step, if they evict each other; else 0."""
     steps = ((other.index.coefficient(v) or 0) * other.dtype.itemsize for v in rows)
-    lines = _distinct(_places(tuple(zip(steps, tile, strict=True))) // target.line_bytes)
+    return _evicted(target, tuple(zip(steps, tile, strict=True)))
+
+
+@lru_cache(maxsize=1024)
+def _evicted(target: Target, axes: tuple[tuple[int, int], ...]) -> int:
+    """The same, from the bytes between neighbors along each axis of rows, and the rows of the tile."""
+    lines = _distinct(_places(axes) // target.line_bytes)
     sets = target.l1.nbytes // (target.l1.ways * target.line_bytes)
     return len(lines) if np.bincount(lines % sets).max() > costs.aliased_rows(target) else 0
 
@@ -147,11 +153,14 @@ class TileReads:
     def cycles(self, rows: Sequence[_Rows], tile: Sequence[int], vectors: int) -> float:
         """Cycles of a step of k of all rows to read lines that leave the first-level cache between tiles."""
         target, lines = self.target, self.lines(tile)
-        if lines * self.blocks[vectors - 1] * target.line_bytes <= target.l1.nbytes - costs.l1_bytes(target):
+        window = prod(count for _, count in self.window)
+        if evicted := _evicted(target, tuple(zip(self.rows, tile, strict=True))):
+            # Every step reads its lines again, also those of the step before.
+            lines = max(lines, evicted * window)
+        elif lines * self.blocks[vectors - 1] * target.line_bytes <= target.l1.nbytes - costs.l1_bytes(target):
             return 0.0
         along = (row.pieces(t) for row, t in zip(rows, tile, strict=True))
         tiles = sum(prod(many * size * share for many, size, share in some) for some in product(*along)) / prod(tile)
-        window = prod(count for _, count in self.window)
         return tiles * lines * target.line_bytes / target.l2_bytes_per_cycle / window
 
 
