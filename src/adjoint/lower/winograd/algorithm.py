@@ -63,7 +63,7 @@ class Algorithm:
     stride : int
         Distance of the windows of two neighbouring results, in rows.
     data, weight, result : tuple of tuple of Fraction
-        The transforms of the data, the weight and the result: ``products x products``, ``products x taps`` and
+        The transforms of the data, the weight and the result: ``products x lines(outputs)``, ``products x taps`` and
         ``outputs x products``.
     """
 
@@ -75,7 +75,7 @@ class Algorithm:
 
     @property
     def products(self) -> int:
-        """Multiplications, which is also the number of data rows of a tile."""
+        """Multiplications for `outputs` results."""
         return len(self.data)
 
     @property

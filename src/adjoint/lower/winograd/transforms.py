@@ -1,6 +1,7 @@
 """The data transform of Winograd's algorithm, and the roles that the axes of a contraction play in it.
 
-A tile, ``outputs`` rows of the result, takes ``products`` rows of the image and transforms them to as many::
+A tile, ``outputs`` rows of the result, takes the rows of the image that its windows read, and transforms them to
+``products`` rows. Of windows of three rows::
 
     for channel, image, row of tiles t, column x:
       v[0..6, channel, image, t, x] = data @ image[channel, image, 4 * t + 0..6, x]
