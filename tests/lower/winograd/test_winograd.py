@@ -144,6 +144,20 @@ def test_images_are_not_transformed_for_every_few_channels(out):
     assert made.plan.units <= 2 * costs.units(target)
 
 
+def test_units_walk_what_they_would_read_again():
+    """Large weights stay for all images; where the second-level cache holds them, images stay for all groups."""
+    target = replace(target_for("avx512"), cores=2)
+    for function, stay in (
+        (convolution(4, 413, 279, (8, 8)), True),
+        (convolution(2, 300, 320, (8, 8), groups=2), True),
+        (convolution(1, 64, 64, (32, 32)), False),
+    ):
+        (made,) = contractions_of(simplify(function), target, value_names(function))[1].values()
+        assert isinstance(made.plan, WinogradPlan)
+        assert made.plan.groups > 1
+        assert made.plan.weights_stay is stay
+
+
 CASES = {
     "rows of two vectors": lambda: convolution(3, 16, 20, (8, 32)),
     "rows of one vector, images together": lambda: convolution(32, 8, 9, (4, 16)),
@@ -180,6 +194,8 @@ CASES = {
     "three results at a time": lambda: convolution(2, 9, 20, (9, 20)),
     "groups": lambda: convolution(2, 24, 12, (8, 16), groups=2),
     "an epilogue of two results": lambda: convolution(4, 16, 18, (8, 16), epilogue=True),
+    "weights that stay for all images": lambda: convolution(4, 413, 279, (8, 8), epilogue=True),
+    "weights of two groups that stay": lambda: convolution(2, 300, 320, (8, 8), groups=2),
     "weights": lambda: weight_gradient(5, 12, 16, (8, 16)),
     "weights of many channels": lambda: weight_gradient(8, 16, 64, (4, 8)),
     "weights, two results at a time": lambda: weight_gradient(4, 6, 32, (6, 14)),

@@ -134,15 +134,16 @@ class _Builder:
         """Each unit is some rows of some images."""
         plan, roles, c, data = self.plan, self.plan.roles, self.c, self.product.rows
         unit = Var("u", prod(v.extent for v in self._unit_axes()))
-        at, following = self._at(as_index(unit)), self._at((as_index(unit) + 1) % unit.extent)
+        place, then = self._place(as_index(unit)), self._place((as_index(unit) + 1) % unit.extent)
+        at, following = self._at(place), self._at(then)
         iteration = Var("b", self._blocks // plan.groups)
-        block = as_index(unit) % plan.groups * iteration.extent + as_index(iteration)
+        block = place % plan.groups * iteration.extent + as_index(iteration)
 
         def rows(count: int, first: Index) -> tuple[Stmt, ...]:
             memory = Buffer("sums", c.dtype, roles.algorithm.products * count * self.product.sums, "scratch")
             regions = self._prefetch_regions(count, first, at, as_index(iteration), iteration.extent, following)
             multiply = self._multiply(memory, count, self._base(at, block), regions)
-            return (For(data.point, multiply), *self._end(memory, count, first, at, as_index(unit) // plan.groups))
+            return (For(data.point, multiply), *self._end(memory, count, first, at, place // plan.groups))
 
         body = tiled(block, c.rows, plan.tile.rows, rows)
         lanes = self.context.target.lanes(c.dtype)
@@ -152,18 +153,28 @@ class _Builder:
             self.context, self.context.name_of(self.group), self.group.members, unit, body, 2.0 * points * c.depth
         )
 
+    def _place(self, unit: Index) -> Index:
+        """The place of a unit in `_unit_axes`: units follow each other along these, or group by group."""
+        plan = self.plan
+        if not plan.weights_stay:
+            return unit
+        # Where the axes in front have weights of their own, all groups of one of them.
+        parts = plan.parts // prod(v.extent for v in plan.roles.batch)
+        group, part = unit // parts % plan.groups, unit // (parts * plan.groups) * parts + unit % parts
+        return part * plan.groups + group
+
     def _unit_axes(self) -> tuple[Var, ...]:
-        """The axes that units walk."""
+        """The axes of the units, outermost first."""
         plan, roles = self.plan, self.plan.roles
         many = roles.images.extent // plan.images if roles.images is not None else 1
         lines = Var("rows", roles.tiles // plan.rows)
         return (*roles.batch, Var("images", many), lines, Var("group", plan.groups))
 
-    def _at(self, unit: Index) -> dict[Var, Index]:
-        """A unit's current image, and its row of tiles in place of `high`."""
+    def _at(self, place: Index) -> dict[Var, Index]:
+        """The current image of the unit at a place, and its row of tiles in place of `high`."""
         plan, roles, data = self.plan, self.plan.roles, self.product.rows
         axes = self._unit_axes()
-        at = unravel(axes, unit)
+        at = unravel(axes, place)
         line, image = at.pop(axes[-2]), at.pop(axes[-3])
         del at[axes[-1]]
         at[roles.high] = line * plan.rows + as_index(data.row)

@@ -37,6 +37,8 @@ class WinogradPlan:
         so they follow from shapes alone: they are those of the plan for `adjoint.costs.MODEL`.
     groups : int
         Groups of output channels, each of which transforms the images anew, so that threads have enough to share.
+    weights_stay : bool
+        Whether units walk all images with the weights of a group before those of the next.
     joined : bool
         Whether lanes run across the ends of rows.
     tile : Tile
@@ -50,6 +52,7 @@ class WinogradPlan:
     images: int
     rows: int
     groups: int
+    weights_stay: bool
     joined: bool
     tile: Tile
     cycles: float
@@ -171,10 +174,17 @@ def _plan(
         images=images,
         rows=rows,
         groups=groups,
+        weights_stay=_weights_stay(target, c, weights, groups, iterations),
         joined=joined,
         tile=tile,
         cycles=iterations * roles.algorithm.products * multiply * (c.rows / most) + transforms + made + streamed,
     )
+
+
+def _weights_stay(target: Target, c: Contraction, weights: Buffer, groups: int, iterations: int) -> bool:
+    """Whether it reads less to keep a group's weights for all images than to keep images for all groups."""
+    again = (groups - 1) * c.right.buffer.nbytes, (iterations - 1) * weights.nbytes
+    return groups > 1 and weights.nbytes > costs.l2_block_bytes(target) and again[0] < again[1]
 
 
 def _groups(target: Target, blocks: int, iterations: int) -> int:
