@@ -14,6 +14,7 @@ from adjoint.ir.printer import value_names
 from adjoint.kernel.target import Cache
 from adjoint.lower.contractions.gemm_plan import Form, gemm_plans
 from adjoint.lower.contractions.inner_product_plan import InnerProductPlan
+from adjoint.lower.contractions.kn2row_plan import Kn2RowPlan
 from adjoint.lower.contractions.traffic import Reads
 from adjoint.lower.program import contractions_of
 from adjoint.lower.winograd.plan import WinogradPlan
@@ -142,10 +143,13 @@ def test_the_order_of_additions_follows_from_shapes_alone(target, cores, caches)
     some = replace(target, caches=with_caches(*caches).caches, cores=cores)
     x, w = param("x", (64, 16, 34, 34)), param("w", (16, 16, 3, 3))
     function = Function("f", (x, w), (ops.conv2d(x, w),))
+    y, v = param("y", (16, 256, 15, 15)), param("v", (2, 256, 3, 3))
+    few = Function("f", (y, v), (ops.conv2d(y, v),))
     vector = Function("f", (m := param("m", (300, 512)), v := param("v", (512, 1))), (ops.matmul(m, v),))
-    for made in (function, product(64, 784, 128), weight_gradient(), vector):
+    for made in (function, few, product(64, 784, 128), weight_gradient(), vector):
         plan, model = plan_of(made, some), plan_of(made, costs.MODEL)
         assert type(plan) is type(model)
+        assert made is not few or isinstance(plan, Kn2RowPlan)
         decided = {WinogradPlan: ("images", "rows"), InnerProductPlan: ("lanes",)}.get(type(plan), ())
         for name in (*decided, "parts"):
             assert getattr(plan, name, None) == getattr(model, name, None)

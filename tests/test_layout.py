@@ -274,6 +274,7 @@ TESTED_IN = {
     "lower/winograd/convolution": "lower/winograd/test_winograd.py",
     "lower/winograd/plan": "lower/winograd/test_winograd.py",
     "lower/contractions/inner_product_loops": "lower/contractions/test_inner_product.py",
+    "lower/contractions/kn2row_plan": "lower/contractions/test_kn2row.py",
     "lower/contractions/inner_product_sweep_plan": "lower/contractions/test_inner_product_sweep.py",
     "lower/contractions/inner_product_window": "lower/contractions/test_inner_product.py",
     "lower/winograd/transforms": "lower/winograd/test_winograd.py",

@@ -647,6 +647,13 @@ STRIDED_TRANSFORM = 2
 WEIGHTS_PER_SCRATCH = 8
 
 
+#: Products of input channels in a sum from which on a convolution may run as a GEMM over pixels, and most rows of that:
+#: output channels times taps of a window.
+MIN_KN2ROW_DEPTH, MAX_KN2ROW_ROWS = 8, 512
+#: Cycles to add a vector of the sums of a column of the window to a row of the result, with lanes left out at its ends.
+SHIFTED_CYCLES = 3.0
+
+
 def weight_bytes_per_cycle(target: Target) -> float:
     """Bytes of transformed weights per cycle from the second-level cache, beside other reads (Zen 5: 24 of 32)."""
     return target.l2_bytes_per_cycle * 3 / 4

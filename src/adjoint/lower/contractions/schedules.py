@@ -1,7 +1,8 @@
 """The schedules of a contraction: which there are, which the cost models prefer, or which one was measured to be best.
 
 A schedule is a plan: a GEMM with its tile, one whose tiles run across rows of the image, a depthwise convolution or its
-gradient, one with lanes along channels, split-K or its M-blocked variant, inner products, or Winograd's algorithm.
+gradient, one with lanes along channels, a GEMM over pixels, split-K or its M-blocked variant, inner products, or
+Winograd's algorithm.
 The first step, `plan_contraction`, decides the kind of plan for `adjoint.costs.MODEL`, because it decides the order in
 which products are added, and then the plan of that kind for the target.
 
@@ -21,7 +22,7 @@ from adjoint.kernel.ir import Kernel
 from adjoint.kernel.target import Target
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context
-from adjoint.lower.contractions.borders import borders_of, padded_operands
+from adjoint.lower.contractions.borders import borders_of, padded_operands, padding_cycles
 from adjoint.lower.contractions.channel_lanes import channel_lanes_kernels
 from adjoint.lower.contractions.channel_lanes_plan import ChannelLanesPlan, plan_channel_lanes
 from adjoint.lower.contractions.collapsed import CollapsedPlan, collapsed_kernels, plan_collapsed
@@ -44,6 +45,8 @@ from adjoint.lower.contractions.gemm_prefetch import epilogue_streams
 from adjoint.lower.contractions.inner_product import inner_product_kernels
 from adjoint.lower.contractions.inner_product_plan import InnerProductPlan
 from adjoint.lower.contractions.inner_product_sweep_plan import plan_inner_product
+from adjoint.lower.contractions.kn2row import kn2row_kernels
+from adjoint.lower.contractions.kn2row_plan import Kn2RowPlan, plan_kn2row
 from adjoint.lower.contractions.m_blocked import m_blocked_kernels
 from adjoint.lower.contractions.matching import join_rows, join_runs, split_rows
 from adjoint.lower.contractions.split_k import split_k_kernels
@@ -60,7 +63,9 @@ __all__ = ["Plan", "PlannedContraction", "contraction_kernels", "plan_contractio
 GemmLike = GemmPlan | CollapsedPlan | ChannelLanesPlan | DepthwisePlan | DepthwiseLanesPlan
 
 #: How a contraction runs.
-Plan = GemmLike | SplitKPlan | InnerProductPlan | DepthwiseGradientPlan | WinogradPlan | WinogradGradientPlan
+Plan = (
+    GemmLike | SplitKPlan | InnerProductPlan | DepthwiseGradientPlan | WinogradPlan | WinogradGradientPlan | Kn2RowPlan
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,8 @@ def _estimated(context: Context, group: Group, c: Contraction) -> Plan:
         return plan_split_k(target, best.contraction, padded_operands(context, best.contraction)) or best
     if isinstance(best, DepthwiseGradientPlan):
         return plan_depthwise_gradient(context, c) or best
+    if isinstance(best, Kn2RowPlan):
+        return plan_kn2row(context, c) or best
     if isinstance(best, InnerProductPlan):
         # Not from the contraction of the model's plan: its rows may be fused, and another kind seem better.
         return plan_inner_product(target, _summed_along_k(model, c)) or best
@@ -143,6 +150,7 @@ class _OtherKinds(NamedTuple):
     split_k: SplitKPlan | None
     gradient: DepthwiseGradientPlan | None
     inner_product: InnerProductPlan | None
+    kn2row: Kn2RowPlan | None
 
 
 def _other_kinds(context: Context, c: Contraction) -> _OtherKinds:
@@ -151,6 +159,7 @@ def _other_kinds(context: Context, c: Contraction) -> _OtherKinds:
         _split_k(context, c),
         plan_depthwise_gradient(context, c),
         plan_inner_product(context.target, _summed_along_k(context.target, c)),
+        plan_kn2row(context, c),
     )
 
 
@@ -161,8 +170,30 @@ def _summed_along_k(target: Target, c: Contraction) -> Contraction:
 
 def _best(context: Context, group: Group, c: Contraction, others: _OtherKinds) -> Plan:
     """The plan with the lowest estimated cost of all kinds."""
+    best, plan = _best_of_others(context, group, c, others), others.kn2row
+    if plan is None:
+        return best
+    ratio = _to_taps(context, c, plan, best)
+    if _is_close(context, ratio):
+        narrow = replace(context, target=costs.NARROW_MODEL)
+        other = _best_of_others(narrow, group, c, _other_kinds(narrow, c))
+        ratio *= _to_taps(narrow, c, plan_kn2row(narrow, c) or plan, other)
+    return plan if ratio < 1.0 else best
+
+
+def _to_taps(context: Context, c: Contraction, plan: Kn2RowPlan, other: Plan) -> float:
+    """The ratio of the cycles of a GEMM over pixels to those of another plan; infinite where that has no estimate.
+
+    Other plans read a padded image, which is made beforehand, or have its cycles deducted.
+    """
+    padding = padding_cycles(context, c.right) if plan.shifted.image.buffer is not c.right.buffer else 0.0
+    return plan.cycles * _few(context.target, plan.units) / (other.cycles + padding) if other.cycles else inf
+
+
+def _best_of_others(context: Context, group: Group, c: Contraction, others: _OtherKinds) -> Plan:
+    """The plan with the lowest estimated cost of all kinds but GEMMs over pixels."""
     target = context.target
-    winograd, split_k, gradient, inner_product = others
+    winograd, split_k, gradient, inner_product, _ = others
     gemm, joined = _gemm(context, group, c), join_rows(target, c)
     if gradient is not None:
         other = gemm.cycles if inner_product is None else gradient.inner_product_cycles(target)
@@ -360,6 +391,8 @@ def contraction_kernels(context: Context, group: Group, plan: Plan) -> list[Kern
         return (m_blocked_kernels if plan.m_blocked else split_k_kernels)(context, group, plan)
     if isinstance(plan, InnerProductPlan):
         return inner_product_kernels(context, group, plan)
+    if isinstance(plan, Kn2RowPlan):
+        return kn2row_kernels(context, group, plan)
     if isinstance(plan, WinogradPlan):
         return winograd_kernels(context, group, plan)
     return winograd_gradient_kernels(context, group, plan)

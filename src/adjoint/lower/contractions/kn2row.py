@@ -1,0 +1,237 @@
+"""Convolutions with few output channels as a GEMM over pixels, whose sums are added up shifted (kn2row).
+
+Few output channels fill no register tile. So all taps of their windows are rows of the GEMM: each pixel of the image
+meets the weights of every output channel and tap, and the sums of the taps, shifted, add up to the result::
+
+    for r in 0..channels * taps, pixel:                a GEMM in register tiles, with lanes along all rows of the image
+      sums[r, pixel] = sum over c of w[r, c] * image[c, pixel]
+    for channel, tap x, pixel:                         taps in a column of the window: whole rows apart
+      column[x, pixel] = sum over y of sums[channel, y, x, pixel + y * width]
+    for channel, row, x:                               taps in a row: zeros beyond the ends of rows
+      out[channel, row, x] = epilogue(sum over x' of column[x', row, x + x'])
+
+Nothing is padded, and rows of any length fill vectors. Rows of zeros above and below the sums stand for those of the
+image. A kernel of its own packs the weights.
+
+Anderson, Vasudevan, Keane and Gregg, "Low-memory GEMM-based convolution algorithms for deep neural networks" (2017),
+call it kn2row; image gradients of Caffe's convolutions (col2im) work alike.
+"""
+
+from collections.abc import Sequence
+from functools import reduce
+from math import ceil, prod
+
+from adjoint import costs
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, Kernel, Load, Stmt, Store
+from adjoint.lazy_dataclass import dataclass
+from adjoint.lower.analysis.access import flops_of
+from adjoint.lower.analysis.inlining import BOOL, I32
+from adjoint.lower.context import Context, finish_kernel, store_result
+from adjoint.lower.contractions.blocking import tile_lanes
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.gemm_plan import GemmPlan
+from adjoint.lower.contractions.gemm_prefetch import PrefetchSlots
+from adjoint.lower.contractions.kn2row_plan import Kn2RowPlan, ShiftedRows
+from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.contractions.register_tile import RegisterTile
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.loops import nest, ravel, tiled, unravel, vector_loops
+from adjoint.lower.winograd.transforms import padded_plane
+
+__all__ = ["kn2row_kernels"]
+
+
+def kn2row_kernels(context: Context, group: Group, plan: Kn2RowPlan) -> list[Kernel]:
+    """The kernel that packs the weights, and the convolution with its epilogue."""
+    c, shifted = plan.contraction, plan.shifted
+    of_left = tuple(v for v in shifted.others if c.left.index.coefficient(v))
+    height, depth = c.rows * shifted.taps, prod(v.extent for v in shifted.channels)
+    blocks = ceil(height / plan.tile.rows)
+    size = prod(v.extent for v in of_left) * blocks * depth * plan.tile.rows
+    weights = Buffer(f"{context.name_of(group)}_weights", c.dtype, size, "arena")
+    line = (shifted.above + shifted.lines + shifted.below) * shifted.columns
+    sums = Buffer("sums", c.dtype, height * padded_plane(context.target, line, c.dtype), "scratch")
+    builder = _Builder(context, group, plan, weights, of_left, height, depth, sums)
+    return [builder.packed_weights(), builder.kernel()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """Builds both kernels.
+
+    `of_left` are the axes of the result that units walk and the weights have; `height` and `depth` are the rows and
+    steps of the GEMM, whose results `sums` holds.
+    """
+
+    context: Context
+    group: Group
+    plan: Kn2RowPlan
+    weights: Buffer
+    of_left: tuple[Var, ...]
+    height: int
+    depth: int
+    sums: Buffer
+
+    @property
+    def c(self) -> Contraction:
+        """The contraction."""
+        return self.plan.contraction
+
+    @property
+    def shifted(self) -> ShiftedRows:
+        """What a unit reads."""
+        return self.plan.shifted
+
+    @property
+    def _lanes(self) -> int:
+        return self.context.target.lanes(self.c.dtype)
+
+    @property
+    def _pitch(self) -> int:
+        """Elements from the sums of a row of the GEMM to those of the next."""
+        return self.sums.size // self.height
+
+    @property
+    def _blocks(self) -> int:
+        return ceil(self.height / self.plan.tile.rows)
+
+    def _base(self, at: dict[Var, Index], block: Index) -> Index:
+        """Where a block of packed weights starts."""
+        return (ravel(self.of_left, at) * self._blocks + block) * (self.depth * self.plan.tile.rows)
+
+    # The weights
+
+    def packed_weights(self) -> Kernel:
+        """Each unit is a block of rows: ``[block, channel, row]``, rows by output channel and tap."""
+        c, shifted, height = self.c, self.shifted, self.plan.tile.rows
+        blocks, k = Var("block", self._blocks), tuple(Var(v.name, v.extent) for v in shifted.channels)
+        unit = Var("u", prod(v.extent for v in (*self.of_left, blocks)))
+        at = unravel((*self.of_left, blocks), as_index(unit))
+        block = at.pop(blocks)
+        channel = {v: as_index(one) for v, one in zip(shifted.channels, k, strict=True)}
+        base = self._base(at, block) + ravel(shifted.channels, channel) * height
+        own = (*((c.m,) if c.m is not None else ()), shifted.down.step, shifted.across.step)
+
+        def pack(rows: int, first: Index) -> tuple[Stmt, ...]:
+            row = Var("i", rows)
+            where = {**at, **channel, **unravel(own, first + as_index(row))}
+            return nest([row, *k], (Store(((self.weights, base + as_index(row), c.element(c.left, where)),)),))
+
+        body = tiled(block, self.height, height, pack)
+        return finish_kernel(self.context, self.weights.name, self.group.members[:1], unit, body, 0.0)
+
+    # The convolution
+
+    def kernel(self) -> Kernel:
+        """Each unit is some rows of an image."""
+        c, shifted = self.c, self.shifted
+        unit, part = Var("u", shifted.units), Var("part", shifted.parts)
+        axes = (*shifted.others, part)
+        at, then = unravel(axes, as_index(unit)), unravel(axes, (as_index(unit) + 1) % unit.extent)
+        here = at.pop(part)
+        body = (*self._zeros(), *self._multiply(at, here, self._ahead(then, then.pop(part))), *self._end(at, here))
+        zero = {v: as_index(0) for v in c.axes}
+        epilogue = store_result(self.context, self.group, c.index(zero), Const(0.0, c.dtype))
+        points = c.batches * c.rows * c.columns
+        work = points * (2.0 * c.depth + flops_of([v for _, _, v in epilogue.targets]))
+        return finish_kernel(self.context, self.context.name_of(self.group), self.group.members, unit, body, work)
+
+    def _zeros(self) -> tuple[Stmt, ...]:
+        """The rows of zeros above and below the sums."""
+        shifted, row = self.shifted, Var("r", self.height)
+
+        def fill(first: int, rows: int) -> tuple[Stmt, ...]:
+            def zero(pixel: Index, _: Index) -> tuple[Stmt, ...]:
+                return (Store(((self.sums, as_index(row) * self._pitch + pixel, Const(0.0, self.sums.dtype)),)),)
+
+            return vector_loops(rows * shifted.columns, self._lanes, zero, first * shifted.columns)
+
+        return nest([row], (*fill(0, shifted.above), *fill(shifted.above + shifted.lines, shifted.below)))
+
+    def _ahead(self, then: dict[Var, Index], part: Index) -> Region | None:
+        """What the next unit reads of its image."""
+        shifted, pixel = self.shifted, Var("s", self.shifted.lines * self.shifted.columns)
+        index = shifted.pixel({**{v: as_index(v) for v in self.c.k}, **then}, part, as_index(pixel))
+        box = {pixel: pixel.extent, **{v: v.extent for v in shifted.channels}}
+        return region(self.context, self.group, shifted.image.buffer, index, box, {v: as_index(0) for v in box})
+
+    def _multiply(self, at: dict[Var, Index], part: Index, ahead: Region | None) -> tuple[Stmt, ...]:
+        """The GEMM: all blocks of rows meet a panel of pixels before the next."""
+        plan, shifted = self.plan, self.shifted
+        pixels, before = shifted.lines * shifted.columns, shifted.above * shifted.columns
+        block, neighbour = Var("block", self._blocks), Var("s", 1)
+        every = shifted.product(self.weights, as_index(0), (self.height, self.height), at, part)
+        lanes = tile_lanes(self.context.target, every)
+        width = plan.tile.vectors * lanes
+        panel = Var("panel", ceil(pixels / width))
+
+        def rows(columns: int, column: Index) -> tuple[Stmt, ...]:
+            def tile(count: int, first: Index) -> tuple[Stmt, ...]:
+                def keep(acc: Buffer, spot: Index, row: Index, column: Index) -> Store:
+                    return Store(((self.sums, (first + row) * self._pitch + column + before, Load(acc, spot)),))
+
+                base = self._base(at, as_index(block))
+                small = shifted.product(self.weights, base, (count, plan.tile.rows), at, part)
+                tiles = RegisterTile(self.context, self.group, GemmPlan(small, plan.tile, lanes), neighbour)
+                hints = self._prefetch(small, panel, block, ahead)
+                return tiles.tile((count, columns), as_index(0), column, {}, keep, hints)
+
+            return nest([block], tiled(as_index(block), self.height, plan.tile.rows, tile))
+
+        return nest([panel], tiled(as_index(panel), pixels, width, rows))
+
+    def _prefetch(self, small: Contraction, panel: Var, block: Var, ahead: Region | None) -> PrefetchSlots | None:
+        """The share of the next unit's image that a tile prefetches."""
+        if ahead is None:
+            return None
+        slots = min(small.k[0].extent, costs.PREFETCH_SLOTS)
+        step = (as_index(panel) * block.extent + as_index(block)) * slots
+        steps = panel.extent * block.extent * slots
+        return PrefetchSlots(slots, lambda slot: spread_prefetches([ahead], step + slot, steps))
+
+    def _end(self, at: dict[Var, Index], part: Index) -> tuple[Stmt, ...]:
+        """Add up the sums of the taps, and apply the epilogue."""
+        c, shifted = self.c, self.shifted
+        down, across = shifted.down, shifted.across
+        size = shifted.rows * shifted.columns
+        pitch = padded_plane(self.context.target, size, c.dtype)
+        column = Buffer("column", c.dtype, across.step.extent * pitch, "scratch")
+        channel, row, tap = Var("m", c.rows), Var("y", shifted.rows), Var("x", across.step.extent)
+
+        def down_the_column(pixel: Index, _: Index) -> tuple[Stmt, ...]:
+            terms: list[Expr] = []
+            for n in range(down.step.extent):
+                of = (as_index(channel) * down.step.extent + n) * tap.extent + as_index(tap)
+                start = shifted.line(part, as_index(0), n) * shifted.columns
+                terms.append(Load(self.sums, of * self._pitch + start + pixel))
+            return (Store(((column, as_index(tap) * pitch + pixel, _sum(terms, c)),)),)
+
+        def along_the_row(x: Index, _: Index) -> tuple[Stmt, ...]:
+            terms = [
+                self._term(column, n * pitch, as_index(row), across.coordinate(x, as_index(n)))
+                for n in range(tap.extent)
+            ]
+            where = {**{v: as_index(0) for v in c.axes}, **at, c.n: x}
+            where[down.row] = part * shifted.rows + as_index(row)
+            if c.m is not None:
+                where[c.m] = as_index(channel)
+            return (store_result(self.context, self.group, c.index(where), _sum(terms, c)),)
+
+        columns = nest([tap], vector_loops(size, self._lanes, down_the_column))
+        ends = nest([row], vector_loops(c.columns, self._lanes, along_the_row))
+        return nest([channel], (*columns, *ends))
+
+    def _term(self, column: Buffer, start: int, row: Index, place: Index) -> Load:
+        """The sum of a column of the window at a place in a row of the image; 0 beside the image."""
+        tests: list[Expr] = []
+        if place.low < 0:
+            tests.append(Apply("ge", (Coordinate(place, I32), Const(0, I32)), BOOL))
+        if place.high >= self.shifted.columns:
+            tests.append(Apply("lt", (Coordinate(place, I32), Const(self.shifted.columns, I32)), BOOL))
+        guard = reduce(lambda a, b: Apply("and", (a, b), BOOL), tests) if tests else None
+        return Load(column, row * self.shifted.columns + place + start, guard)
+
+
+def _sum(terms: Sequence[Expr], c: Contraction) -> Expr:
+    return reduce(lambda a, b: Apply("add", (a, b), c.dtype), terms)
