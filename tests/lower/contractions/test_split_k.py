@@ -266,3 +266,19 @@ def test_few_panels_are_divided_evenly_among_cores():
     assert plan is not None
     assert plan.panels * plan.parts == 7
     assert costs.imbalance(AVX512, plan.units) == 1
+
+
+def test_row_groups_need_not_be_equal():
+    """Five parts of 17 tiles are three for one core and two for the other; halves of them are five for each."""
+    function = weight_gradient(25, 34, 29, 50, 5)
+    target = replace(AVX512, cores=2)
+    plan = plan_split_k(target, contraction_of(function))
+    assert plan is not None
+    tiles = plan.rows[0].extent // plan.tile[0]
+    assert (plan.parts, tiles, plan.panels, plan.groups) == (5, 17, 1, 2)
+    assert plan.group_rows == 9 * plan.tile[0]
+    small = weight_gradient(5, 34, 29, 41, 7, 2)
+    assert _plan(small, target).group_rows == 18
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in small.params]
+    agrees_with_graph(compile(small, options=OPTIONS)(*arrays), small, *arrays)

@@ -73,11 +73,15 @@ def converted(context: Context, group: Group, plan: SplitKPlan) -> tuple[list[Ke
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the sums of a unit are: its split and batch, its panel, and its first row along the outermost row axis."""
+    """Where the sums of a unit are: its split and batch, its panel, and its rows along the outermost row axis.
+
+    These are the first and their number, or none where the unit has all of them.
+    """
 
     part: Index
     panel: Index
     row: Index
+    rows: int | None = None
 
 
 _ORIGIN = Place(as_index(0), as_index(0), as_index(0))
@@ -106,8 +110,12 @@ class SplitKBuilder:
         plan, c = self.plan, self.c
         unit = Var("u", plan.units)
         panel, rest = as_index(unit) % self.panels, as_index(unit) // self.panels
-        place = Place(rest // plan.groups, panel, rest % plan.groups * (plan.rows[0].extent // plan.groups))
-        body = tiled(panel, plan.lane.extent, plan.width, lambda n, first: self._unit(place, n, first))
+
+        def rows(count: int, row: Index) -> tuple[Stmt, ...]:
+            place = Place(rest // plan.groups, panel, row, count)
+            return tiled(panel, plan.lane.extent, plan.width, lambda n, first: self._unit(place, n, first))
+
+        body = tiled(rest % plan.groups, plan.rows[0].extent, plan.group_rows, rows)
         points = prod(v.extent for v in c.axes)
         return finish_kernel(self.context, self.sums.name, self.group.members[:1], unit, body, 2.0 * points * c.depth)
 
@@ -130,14 +138,19 @@ class SplitKBuilder:
 
     def clear(self, columns: int, at: Place = _ORIGIN) -> Stmt:
         """Initialize the sums of a unit to zero."""
-        rows = self.plan.rows
-        row, zero = Var("m", prod(v.extent for v in rows) // self.plan.groups), Const(0.0, self.sums.dtype)
+        rows = self._rows(at)
+        row, zero = Var("m", prod(v.extent for v in rows)), Const(0.0, self.sums.dtype)
         first = at.row * prod(v.extent for v in rows[1:])
 
         def body(column: Index, _: Index) -> tuple[Stmt, ...]:
             return (Store(((self.sums, self.place(at.part, at.panel, first + as_index(row), column), zero),)),)
 
         return For(row, vector_loops(self._whole(columns), self.plan.lanes, body))
+
+    def _rows(self, at: Place) -> tuple[Var, ...]:
+        """The row axes, of which the outermost has the rows of a unit only."""
+        outer, *inner = self.plan.rows
+        return (Var(outer.name, at.rows if at.rows is not None else outer.extent), *inner)
 
     def _whole(self, columns: int) -> int:
         """So many columns in whole vectors: lanes past the end add zeros, which is cheaper than masking their sums."""
@@ -194,7 +207,7 @@ class SplitKBuilder:
         packed = region(
             self.context, self.group, plan.panel.buffer, plan.panel.index, box, {**corner, plan.lane: first}
         )
-        every = {**steps, **{v: v.extent for v in plan.rows}, outer: outer.extent // plan.groups}
+        every = {**steps, **{v: v.extent for v in plan.rows}, outer: self._rows(at)[0].extent}
         whole = region(self.context, self.group, plan.other.buffer, plan.other.index, every, corner)
         return [s for s in (packed, whole) if s is not None]
 
@@ -244,8 +257,7 @@ class SplitKBuilder:
     ) -> tuple[Stmt, ...]:
         """Every tile of a unit's rows meets a block of the panel; most of them prefetch what is `ahead`."""
         plan = self.plan
-        rows = (Var(plan.rows[0].name, plan.rows[0].extent // plan.groups), *plan.rows[1:])
-        along = (row_pieces(v, t, plan.borders) for v, t in zip(rows, plan.tile, strict=True))
+        along = (row_pieces(v, t, plan.borders) for v, t in zip(self._rows(at), plan.tile, strict=True))
         every = [some for some in product(*along) if all(piece.share for piece in some)]
         most = max(every, key=lambda some: prod(piece.many * piece.share for piece in some))
         out: list[Stmt] = []

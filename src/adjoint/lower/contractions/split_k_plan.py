@@ -56,8 +56,8 @@ class SplitKPlan:
     parts : int
         Splits of the outermost summed axis; a divisor of it.
     groups : int
-        Row groups along the outermost row axis, each of which packs the panels that it meets; a divisor of its tiles,
-        1 where a shorter tile remains.
+        Row groups along the outermost row axis, each of which packs the panels that it meets: of equal numbers of
+        tiles, but for the last one. 1 where a shorter tile remains.
     m_blocked : bool
         Whether panels are packed once, up front, for row groups that stay in cache (`m_blocked`).
     convert_other : bool
@@ -105,6 +105,15 @@ class SplitKPlan:
     def most_units(self) -> int:
         """Units of work with as many row groups as there are tiles, where cores would be idle."""
         return self.units // self.groups * max(self.rows[0].extent // self.tile[0], 1)
+
+    @property
+    def group_rows(self) -> int:
+        """Rows of a row group along the outermost row axis; the last may have fewer."""
+        return (
+            ceil(self.rows[0].extent // self.tile[0] / self.groups) * self.tile[0]
+            if self.groups > 1
+            else self.rows[0].extent
+        )
 
     @property
     def batches(self) -> int:
@@ -278,11 +287,25 @@ class _Planner:
         panels = self.lane.extent / (self.vectors * lanes)
         missing = costs.least_units(target) / (sweeps * ceil(panels))
         fewest = split_factor(tiles, missing, missing * 2)
-        if _largest_share(target.cores, panels, sweeps * fewest) <= costs.EVEN_ENOUGH:
+        if self._largest_share(tiles, fewest, panels, sweeps) <= costs.EVEN_ENOUGH:
             return fewest
         packing = self.vectors * lanes * costs.transpose_cycles(lanes) / self.sweep
-        possible = [d for d in divisors(tiles) if fewest <= d <= costs.MOST_ROW_GROUPS * fewest]
-        return min(possible, key=lambda d: (1 + d * packing) * _largest_share(target.cores, panels, sweeps * d))
+        # With a shorter one, there may be fewer groups than are asked for.
+        most = min(costs.MOST_ROW_GROUPS * fewest, tiles)
+        possible = sorted({ceil(tiles / ceil(tiles / d)) for d in range(fewest, most + 1)})
+        return min(possible, key=lambda d: (1 + d * packing) * self._largest_share(tiles, d, panels, sweeps))
+
+    def _largest_share(self, tiles: int, groups: int, panels: float, sweeps: int) -> float:
+        """How many times an even share the busiest core does, where each has consecutive units.
+
+        A sweep has a unit for each panel of each row group; the last of either may be smaller.
+        """
+        cores, size = self.target.cores, ceil(tiles / groups)
+        rows = [min(size, tiles - group * size) for group in range(groups)]
+        wide = [min(1.0, panels - panel) for panel in range(ceil(panels))]
+        work = [count * width for count in rows for width in wide] * sweeps
+        bounds = [core * len(work) // cores for core in range(cores + 1)]
+        return max(sum(work[first:last]) for first, last in pairwise(bounds)) * cores / sum(work)
 
     def _blocks(self, extents: tuple[int, ...], step_bytes: int) -> tuple[int, ...]:
         """The blocks of k for which a panel stays in the first-level cache; in the second, if taps read it many times.
@@ -363,20 +386,6 @@ def _cached_groups(target: Target, tiles: int, panels: int, traffic: _Traffic) -
     groups = next((d for d in divisors(tiles) if traffic.rows <= d * room), 1)
     enough = max(costs.units(costs.MODEL), costs.least_units(target))
     return groups if groups * panels >= enough and traffic.saved_by(groups, panels) else 1
-
-
-def _largest_share(cores: int, panels: float, sweeps: int) -> float:
-    """How many times an even share the busiest core does, where each has consecutive units.
-
-    A sweep has a unit for each panel; with a fraction of a panel, its last unit is that much smaller.
-    """
-    units = ceil(panels) * sweeps
-
-    def before(unit: int) -> float:
-        return unit // ceil(panels) * panels + unit % ceil(panels)
-
-    bounds = [before(core * units // cores) for core in range(cores + 1)]
-    return max(last - first for first, last in pairwise(bounds)) * cores / bounds[-1]
 
 
 def split_factor(extent: int, wanted: float, allowed: float) -> int:
