@@ -12,6 +12,7 @@ from adjoint.codegen.targets import target_for
 from adjoint.compiler import compile
 from adjoint.ir import Function, param
 from adjoint.kernel.index import Var
+from adjoint.kernel.ir import For, Load, Store, postorder, walk
 from adjoint.lower.contractions import schedules
 from adjoint.lower.contractions.borders import Border
 from adjoint.lower.contractions.kn2row_plan import Kn2RowPlan, ShiftedRows, in_parts, plan_kn2row
@@ -91,6 +92,20 @@ def test_nothing_is_padded():
     (plan, shifted) = (plan_of(function), plan_of(function).shifted)
     assert (shifted.above, shifted.lines, shifted.below) == (2, 17, 2)
     assert plan.units == gemm.unit.extent == 8
+
+
+@pytest.mark.usefixtures("_only_this_kind")
+@pytest.mark.parametrize(("name", "whole"), [("avx512", True), ("neon", False)])
+def test_cpus_without_masks_leave_out_lanes_at_the_ends_of_rows_only(name, whole):
+    *_, kernel = lower_function(after_graph_passes(convolution(2, 16, 2, (12, 21), (3, 3))), target_for(name)).kernels
+    vectors = [loop for loop in walk(kernel.body) if isinstance(loop, For) and loop.kind == "vector"]
+    guarded = [loop.var.extent for loop in vectors if any(load.guard is not None for load in loads_of(loop))]
+    assert guarded == ([16, 5] if whole else [1, 1])
+
+
+def loads_of(loop):
+    values = [value for store in loop.body if isinstance(store, Store) for _, _, value in store.targets]
+    return [e for e in postorder(values) if isinstance(e, Load) and e.buffer.name == "column"]
 
 
 @pytest.mark.usefixtures("_only_this_kind")

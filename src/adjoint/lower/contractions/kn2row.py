@@ -19,6 +19,7 @@ call it kn2row; image gradients of Caffe's convolutions (col2im) work alike.
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import pairwise
 from math import ceil, prod
 
 from adjoint import costs
@@ -33,11 +34,11 @@ from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.gemm_prefetch import PrefetchSlots
 from adjoint.lower.contractions.kn2row_plan import Kn2RowPlan, ShiftedRows
+from adjoint.lower.contractions.planes import padded_plane
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
 from adjoint.lower.contractions.register_tile import RegisterTile
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, vector_loops
-from adjoint.lower.winograd.transforms import padded_plane
 
 __all__ = ["kn2row_kernels"]
 
@@ -219,8 +220,18 @@ class _Builder:
             return (store_result(self.context, self.group, c.index(where), _sum(terms, c)),)
 
         columns = nest([tap], vector_loops(size, self._lanes, down_the_column))
-        ends = nest([row], vector_loops(c.columns, self._lanes, along_the_row))
-        return nest([channel], (*columns, *ends))
+        runs = pairwise(self._ends())
+        ends = [s for begin, end in runs for s in vector_loops(end - begin, self._lanes, along_the_row, begin)]
+        return nest([channel], (*columns, *nest([row], tuple(ends))))
+
+    def _ends(self) -> list[int]:
+        """The ends of a row of the result, and where CPUs without masks find all taps inside the image between them."""
+        across, columns = self.shifted.across, self.c.columns
+        if self.context.target.masks_loads:
+            return [0, columns]
+        taps = [across.coordinate(as_index(0), as_index(n)).low for n in range(across.step.extent)]
+        first, last = max(-min(taps), 0), min(self.shifted.columns - max(taps), columns)
+        return [0, first, last, columns] if 0 < last - first < columns else [0, columns]
 
     def _term(self, column: Buffer, start: int, row: Index, place: Index) -> Load:
         """The sum of a column of the window at a place in a row of the image; 0 beside the image."""

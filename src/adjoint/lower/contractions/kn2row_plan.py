@@ -167,13 +167,11 @@ def _whole_images(context: Context, c: Contraction) -> ShiftedRows | None:
     if down is None or across is None or across.row is not c.n:
         return None
     channels = tuple(v for v in c.k if v is not down.step and v is not across.step)
-    moving = {down.row, down.step, across.row, across.step}
-    if (
-        any(index.variables() & moving for index in image.at[:-2])
-        or prod(v.extent for v in channels) < costs.MIN_KN2ROW_DEPTH
-    ):
+    height, depth = c.rows * down.step.extent * across.step.extent, prod(v.extent for v in channels)
+    if depth < costs.MIN_KN2ROW_DEPTH or height > costs.MAX_KN2ROW_ROWS:
         return None
-    if c.rows * down.step.extent * across.step.extent > costs.MAX_KN2ROW_ROWS:
+    moving = {down.row, down.step, across.row, across.step}
+    if any(index.variables() & moving for index in image.at[:-2]):
         return None
     return ShiftedRows(c, image, down, across, channels, down.row.extent, image.shape[-2], 0)
 
@@ -226,7 +224,8 @@ class _Layer:
         c, down, across = whole.contraction, whole.down, whole.across
         moves = tuple((b.first, b.step_stride, b.step.extent, b.row.extent, b.extent) for b in (down, across))
         others = tuple((v.extent, bool(c.left.index.coefficient(v))) for v in whole.others)
-        return cls((c.dtype, c.rows, moves, others, tuple(v.extent for v in whole.channels)), whole)
+        image = whole.image.buffer.dtype, whole.image.shape
+        return cls((c.dtype, c.rows, moves, others, tuple(v.extent for v in whole.channels), image), whole)
 
 
 @lru_cache(maxsize=1024)

@@ -1,17 +1,20 @@
-"""Planes of images, transposed so that lanes run along channels."""
+"""Planes of images: where they begin, and copies that are transposed so that lanes run along channels."""
 
 from collections.abc import Mapping
 from math import prod
 
+import numpy as np
+
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Load, Stmt, Store
+from adjoint.kernel.target import Target
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.borders import Image
 from adjoint.lower.contractions.prefetch import Region, region
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, unroll_around, vector_loops
 
-__all__ = ["first_plane", "plane_region", "transposed_planes"]
+__all__ = ["first_plane", "padded_plane", "plane_region", "transposed_planes"]
 
 
 def first_plane(image: Image, at: Mapping[Var, Index]) -> Index:
@@ -20,6 +23,12 @@ def first_plane(image: Image, at: Mapping[Var, Index]) -> Index:
     for extent, index in zip(image.shape[:-2], image.at[:-2], strict=True):
         first = first * extent + index.substitute(at)
     return first
+
+
+def padded_plane(target: Target, size: int, dtype: np.dtype) -> int:
+    """Elements from one plane of `size` to the next: padded, so that planes do not start in the same set of a cache."""
+    line = target.line_bytes // dtype.itemsize
+    return (size // line + 1) * line
 
 
 def plane_region(context: Context, group: Group, image: Image, at: Mapping[Var, Index]) -> Region | None:

@@ -20,10 +20,11 @@ from adjoint.kernel.ir import Buffer, Load, Stmt, Store, When
 from adjoint.kernel.target import Target
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.contractions.contraction import in_arithmetic
+from adjoint.lower.contractions.planes import padded_plane
 from adjoint.lower.loops import nest, ravel, tiled, vector_loops
 from adjoint.lower.winograd.algorithm import Algorithm, matrix_times
 
-__all__ = ["ConvolutionAxes", "TransformedRows", "padded_plane", "stride_along"]
+__all__ = ["ConvolutionAxes", "TransformedRows", "stride_along"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +89,6 @@ class ConvolutionAxes:
 def stride_along(load: Load, var: Var) -> int:
     """The stride of an operand along an axis; 0 where it is broadcast."""
     return load.index.coefficient(var) or 0
-
-
-def padded_plane(target: Target, size: int, dtype: np.dtype) -> int:
-    """Elements from one plane of `size` to the next: padded, so that planes do not start in the same set of a cache."""
-    line = target.line_bytes // dtype.itemsize
-    return (size // line + 1) * line
 
 
 @dataclass(frozen=True, slots=True)

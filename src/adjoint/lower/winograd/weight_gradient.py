@@ -23,6 +23,7 @@ from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Stmt, Stor
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.planes import padded_plane
 from adjoint.lower.contractions.prefetch import Region, region
 from adjoint.lower.contractions.split_k import Panel, Place, SplitKBuilder
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
@@ -30,7 +31,7 @@ from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kerne
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, vector_loops
 from adjoint.lower.winograd.algorithm import matrix_times, transposed
-from adjoint.lower.winograd.transforms import TransformedRows, padded_plane
+from adjoint.lower.winograd.transforms import TransformedRows
 from adjoint.lower.winograd.weight_gradient_plan import WinogradGradientPlan, channel_share
 
 __all__ = ["winograd_gradient_kernels"]
