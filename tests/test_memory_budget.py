@@ -10,6 +10,7 @@ from adjoint.compiler import CompileOptions, compile, host
 from adjoint.errors import CompileError, InvalidValueError
 from adjoint.ir import TensorType
 from adjoint.losses import CrossEntropyLoss
+from adjoint.lower.contractions import schedules
 from adjoint.lower.program import lower
 from adjoint.models import gpt, lenet, mlp
 from adjoint.optim import SGD, Adam
@@ -105,8 +106,9 @@ def small_lenet():
     return setup(lenet(batch_size=32)), (rng.standard_normal((32, 1, 32, 32)).astype("f4"), rng.integers(0, 10, 32))
 
 
-def test_a_small_cnn_runs_its_kernels_in_a_leaner_order():
+def test_a_small_cnn_runs_its_kernels_in_a_leaner_order(monkeypatch):
     """Nothing in LeNet is worth recomputing; but indices and padding need not lie there while others need the room."""
+    monkeypatch.setattr(schedules, "plan_kn2row", lambda *_: None)  # it reads the images without padding
     module, batch = small_lenet()
     program = lower_function(module["step"], host())
     # No order needs less than its largest kernel, whose operands are the activations of the first convolution, their

@@ -18,6 +18,7 @@ from adjoint.lower.contractions.borders import Border
 from adjoint.lower.contractions.kn2row_plan import Kn2RowPlan, ShiftedRows, in_parts, plan_kn2row
 from adjoint.lower.program import contractions_of
 from adjoint.pipeline import after_graph_passes, lower_function, value_names
+from tests.closeness import agrees_with_graph
 from tests.hardware import shared_among_levels
 from tests.lower.contractions.test_contractions import AVX512, OPTIONS, agrees_with_gradients
 from tests.lower.contractions.test_half import HALF, check
@@ -38,14 +39,15 @@ def plan_of(function, target=AVX512):
     return made.plan
 
 
-def only_this_kind(monkeypatch, rows=None):
-    """Choose it wherever it is possible, even for short sums; in units of so many rows."""
+def only_this_kind(monkeypatch, rows=None, groups=None):
+    """Choose it wherever it is possible, even for short sums; in units of so many rows, and groups of channels."""
 
     def free(*args):
         plan = plan_kn2row(*args)
         if plan is None:
             return None
-        return replace(plan, cycles=1e-9, shifted=in_parts(plan.shifted, rows) if rows else plan.shifted)
+        shifted = in_parts(plan.shifted, rows) if rows else plan.shifted
+        return replace(plan, cycles=1e-9, shifted=replace(shifted, groups=groups or shifted.groups))
 
     monkeypatch.setattr(costs, "MIN_KN2ROW_DEPTH", 1)
     monkeypatch.setattr(schedules, "plan_kn2row", free)
@@ -112,8 +114,25 @@ def loads_of(loop):
 def test_few_images_are_divided_into_rows():
     plan = plan_of(convolution(1, 64, 2, (64, 64), (3, 3)), replace(target_for("avx512"), cores=8))
     assert isinstance(plan, Kn2RowPlan)
-    assert plan.units == 64 // plan.shifted.rows >= 8
+    assert plan.units == 64 // plan.shifted.rows * plan.shifted.groups >= 8
     assert plan.shifted.lines < 64
+
+
+def test_many_cores_share_output_channels():
+    function = convolution(8, 64, 6, (10, 10), (5, 5), padding=(4, 4))
+    few, many = (plan_kn2row(*arguments(function, cores)) for cores in (2, 24))
+    assert (few.shifted.groups, many.shifted.groups) == (1, 6)
+    assert many.units == 48
+
+
+def arguments(function, cores):
+    """What a convolution is planned from, on so many cores."""
+    function, found = after_graph_passes(function), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedules, "plan_kn2row", lambda *args: found.append(args))
+        contractions_of(function, replace(AVX512, cores=cores), value_names(function))
+    context, c = found[0]
+    return replace(context, target=replace(AVX512, cores=cores)), c
 
 
 @given(st.integers(1, 40), st.integers(1, 7), st.integers(-6, 6), st.booleans(), st.data())
@@ -156,6 +175,17 @@ def test_results_and_gradients_agree_with_the_reference(level, case):
 
 
 @pytest.mark.usefixtures("_only_this_kind")
+@pytest.mark.parametrize(("padding", "chosen"), [((0, 1, 1), True), (1, False)], ids=["planes", "volumes"])
+def test_volumes_are_padded_along_their_first_axis(padding, chosen):
+    x, w = param("x", (2, 9, 4, 5, 6)), param("w", (2, 9, 3, 3, 3))
+    function = Function("f", (x, w), (ops.conv3d(x, w, padding=padding),))
+    assert isinstance(plan_of(function), Kn2RowPlan) == chosen
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function, options=OPTIONS)(*arrays), function, *arrays)
+
+
+@pytest.mark.usefixtures("_only_this_kind")
 @pytest.mark.parametrize("dtype", HALF)
 def test_operands_of_16_bits_are_multiplied_in_float32(dtype):
     def products(dtype):
@@ -170,13 +200,13 @@ def test_operands_of_16_bits_are_multiplied_in_float32(dtype):
 
 
 def test_results_have_the_same_bits_however_many_units_there_are(monkeypatch):
-    function = convolution(2, 32, 2, (40, 23), (5, 5))
+    function = convolution(2, 32, 4, (40, 23), (5, 5))
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
     results = []
-    for rows in (40, 20, 8):
-        only_this_kind(monkeypatch, rows)
-        assert plan_of(function).units == 2 * 40 // rows
+    for rows, groups in ((40, 1), (20, 1), (8, 2), (40, 4)):
+        only_this_kind(monkeypatch, rows, groups)
+        assert plan_of(function).units == 2 * 40 // rows * groups
         results.append(compile(function, options=OPTIONS)(*arrays))
     for result in results[1:]:
         np.testing.assert_array_equal(result, results[0])

@@ -46,8 +46,9 @@ __all__ = ["kn2row_kernels"]
 def kn2row_kernels(context: Context, group: Group, plan: Kn2RowPlan) -> list[Kernel]:
     """The kernel that packs the weights, and the convolution with its epilogue."""
     c, shifted = plan.contraction, plan.shifted
-    of_left = tuple(v for v in shifted.others if c.left.index.coefficient(v))
-    height, depth = c.rows * shifted.taps, prod(v.extent for v in shifted.channels)
+    group_axis = Var("group", shifted.groups)
+    of_left = (*(v for v in shifted.others if c.left.index.coefficient(v)), group_axis)
+    height, depth = shifted.height, prod(v.extent for v in shifted.channels)
     blocks = ceil(height / plan.tile.rows)
     size = prod(v.extent for v in of_left) * blocks * depth * plan.tile.rows
     weights = Buffer(f"{context.name_of(group)}_weights", c.dtype, size, "arena")
@@ -61,8 +62,8 @@ def kn2row_kernels(context: Context, group: Group, plan: Kn2RowPlan) -> list[Ker
 class _Builder:
     """Builds both kernels.
 
-    `of_left` are the axes of the result that units walk and the weights have; `height` and `depth` are the rows and
-    steps of the GEMM, whose results `sums` holds.
+    `of_left` are the axes of the result that units walk and the weights have, the last the groups of output channels;
+    `height` and `depth` are the rows and steps of the GEMM, whose results `sums` holds.
     """
 
     context: Context
@@ -110,13 +111,17 @@ class _Builder:
         unit = Var("u", prod(v.extent for v in (*self.of_left, blocks)))
         at = unravel((*self.of_left, blocks), as_index(unit))
         block = at.pop(blocks)
+        of = at[self.of_left[-1]] * shifted.channels_made
+        made = Var("m", shifted.channels_made)
         channel = {v: as_index(one) for v, one in zip(shifted.channels, k, strict=True)}
         base = self._base(at, block) + ravel(shifted.channels, channel) * height
-        own = (*((c.m,) if c.m is not None else ()), shifted.down.step, shifted.across.step)
+        own = (made, shifted.down.step, shifted.across.step)
 
         def pack(rows: int, first: Index) -> tuple[Stmt, ...]:
             row = Var("i", rows)
             where = {**at, **channel, **unravel(own, first + as_index(row))}
+            if c.m is not None:
+                where[c.m] = of + where[made]
             return nest([row, *k], (Store(((self.weights, base + as_index(row), c.element(c.left, where)),)),))
 
         body = tiled(block, self.height, height, pack)
@@ -125,10 +130,10 @@ class _Builder:
     # The convolution
 
     def kernel(self) -> Kernel:
-        """Each unit is some rows of an image."""
+        """Each unit is some rows of an image in some output channels."""
         c, shifted = self.c, self.shifted
         unit, part = Var("u", shifted.units), Var("part", shifted.parts)
-        axes = (*shifted.others, part)
+        axes = (*shifted.others, part, self.of_left[-1])
         at, then = unravel(axes, as_index(unit)), unravel(axes, (as_index(unit) + 1) % unit.extent)
         here = at.pop(part)
         body = (*self._zeros(), *self._multiply(at, here, self._ahead(then, then.pop(part))), *self._end(at, here))
@@ -198,7 +203,7 @@ class _Builder:
         size = shifted.rows * shifted.columns
         pitch = padded_plane(self.context.target, size, c.dtype)
         column = Buffer("column", c.dtype, across.step.extent * pitch, "scratch")
-        channel, row, tap = Var("m", c.rows), Var("y", shifted.rows), Var("x", across.step.extent)
+        channel, row, tap = Var("m", shifted.channels_made), Var("y", shifted.rows), Var("x", across.step.extent)
 
         def down_the_column(pixel: Index, _: Index) -> tuple[Stmt, ...]:
             terms: list[Expr] = []
@@ -216,7 +221,7 @@ class _Builder:
             where = {**{v: as_index(0) for v in c.axes}, **at, c.n: x}
             where[down.row] = part * shifted.rows + as_index(row)
             if c.m is not None:
-                where[c.m] = as_index(channel)
+                where[c.m] = at[self.of_left[-1]] * channel.extent + as_index(channel)
             return (store_result(self.context, self.group, c.index(where), _sum(terms, c)),)
 
         columns = nest([tap], vector_loops(size, self._lanes, down_the_column))

@@ -39,6 +39,9 @@ class ShiftedRows:
         Rows of the image that a unit reads.
     step : int
         Rows of the image from the first of one unit to that of the next.
+    groups : int
+        Groups of output channels, a divisor of them, each of which reads the image anew, so that threads have enough to
+        share.
     """
 
     contraction: Contraction
@@ -49,6 +52,17 @@ class ShiftedRows:
     rows: int
     lines: int
     step: int
+    groups: int = 1
+
+    @property
+    def channels_made(self) -> int:
+        """Output channels of a unit."""
+        return self.contraction.rows // self.groups
+
+    @property
+    def height(self) -> int:
+        """Rows of the GEMM of a unit."""
+        return self.channels_made * self.taps
 
     @property
     def taps(self) -> int:
@@ -73,7 +87,7 @@ class ShiftedRows:
     @property
     def units(self) -> int:
         """Units of work."""
-        return prod(v.extent for v in self.others) * self.parts
+        return prod(v.extent for v in self.others) * self.parts * self.groups
 
     @property
     def above(self) -> int:
@@ -149,8 +163,8 @@ def plan_kn2row(context: Context, c: Contraction) -> Kn2RowPlan | None:
     size = _best_size(context.target, _Layer.of(whole))
     if size is None:
         return None
-    rows, tile, cycles = size
-    return Kn2RowPlan(c, in_parts(whole, rows) or whole, tile, cycles)
+    rows, groups, tile, cycles = size
+    return Kn2RowPlan(c, replace(in_parts(whole, rows) or whole, groups=groups), tile, cycles)
 
 
 def _whole_images(context: Context, c: Contraction) -> ShiftedRows | None:
@@ -171,7 +185,9 @@ def _whole_images(context: Context, c: Contraction) -> ShiftedRows | None:
     if depth < costs.MIN_KN2ROW_DEPTH or height > costs.MAX_KN2ROW_ROWS:
         return None
     moving = {down.row, down.step, across.row, across.step}
-    if any(index.variables() & moving for index in image.at[:-2]):
+    outer = list(zip(image.at[:-2], image.shape, strict=False))
+    # Padding along another axis, as of volumes, is not left out.
+    if any(i.variables() & moving or i.low < 0 or i.high >= size for i, size in outer):
         return None
     return ShiftedRows(c, image, down, across, channels, down.row.extent, image.shape[-2], 0)
 
@@ -229,37 +245,38 @@ class _Layer:
 
 
 @lru_cache(maxsize=1024)
-def _best_size(target: Target, layer: _Layer) -> tuple[int, Tile, float] | None:
-    """Rows of the result in the best unit, the register tile, and the estimated cycles. Cached: layers repeat."""
-    found = []
+def _best_size(target: Target, layer: _Layer) -> tuple[int, int, Tile, float] | None:
+    """Rows of the best unit, groups of channels, register tile, and estimated cycles. Cached: layers repeat."""
+    found, channels = [], layer.whole.contraction.rows
     for rows in divisors(layer.whole.down.row.extent):
         shifted = in_parts(layer.whole, rows)
-        if shifted is not None and _scratch(shifted) <= costs.MAX_SCRATCH_BYTES:
+        if shifted is None:
+            continue
+        enough = (d for d in divisors(channels) if d * shifted.units >= costs.least_units(target))
+        shifted = replace(shifted, groups=next(enough, channels))
+        if _scratch(shifted) <= costs.MAX_SCRATCH_BYTES:
             cycles, tile = _cycles(target, shifted)
-            found.append((cycles * costs.idle(target, shifted.units), rows, tile, cycles))
-    if not found:
-        return None
-    _, rows, tile, cycles = min(found, key=lambda one: one[:2])
-    return rows, tile, cycles
+            found.append((cycles * costs.idle(target, shifted.units), rows, shifted.groups, tile, cycles))
+    return min(found, key=lambda one: one[:2])[1:] if found else None
 
 
 def _scratch(shifted: ShiftedRows) -> int:
     """Bytes of the sums of all taps of a unit."""
     c = shifted.contraction
     lines = shifted.above + shifted.lines + shifted.below
-    return c.rows * shifted.taps * lines * shifted.columns * c.dtype.itemsize
+    return shifted.height * lines * shifted.columns * c.dtype.itemsize
 
 
 def _cycles(target: Target, shifted: ShiftedRows) -> tuple[float, Tile]:
     """The estimated cycles of all units, and the register tile."""
     c, lanes = shifted.contraction, target.lanes(shifted.contraction.dtype)
-    height, depth = c.rows * shifted.taps, prod(v.extent for v in shifted.channels)
+    height, depth = shifted.height, prod(v.extent for v in shifted.channels)
     weights = Buffer("packed", c.dtype, height * depth, "arena")
     zero = {v: as_index(0) for v in (*c.axes, *c.k)}
     small = shifted.product(weights, as_index(0), (height, height), zero, as_index(0))
     multiply, tile = cost_model(target, small, 0, IN_PLACE, shared=False).cheapest()
     nbytes = _scratch(shifted)
-    vectors = c.rows * shifted.rows * ceil(c.columns / lanes) * shifted.across.step.extent
+    vectors = shifted.channels_made * shifted.rows * ceil(c.columns / lanes) * shifted.across.step.extent
     added = nbytes / costs.copy_bytes_per_cycle(target, nbytes) + vectors * costs.SHIFTED_CYCLES
-    packs = height * depth * prod(v.extent for v in c.batch if c.left.index.coefficient(v)) * costs.GATHER_CYCLES
-    return shifted.units * (multiply + added) + packs, tile
+    packed = height * shifted.groups * depth * prod(v.extent for v in c.batch if c.left.index.coefficient(v))
+    return shifted.units * (multiply + added) + packed * costs.GATHER_CYCLES, tile
