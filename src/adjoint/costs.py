@@ -633,6 +633,15 @@ SWEPT_PARTS = 8
 #: Most splits of the outermost summed axis (code size): their sums are added in one expression.
 MAX_INNER_PARTS = 64
 
+# GEMMs over pixels
+
+#: Fewest input channels of a convolution that runs as a GEMM over pixels, and most rows of that GEMM: output channels
+#: times taps of a window. Fewer do not pay for the transfers of the sums, and more fill register tiles anyway.
+MIN_KN2ROW_DEPTH, MAX_KN2ROW_ROWS = 8, 512
+#: Cycles to add a vector of the sums of a column of the window to a row of the result, with lanes left out at its ends
+#: (Zen 4, where 66 of 67 random convolutions take 0.94 to 1.25 times the estimate).
+SHIFTED_CYCLES = 3.0
+
 # Winograd
 
 #: Least products in a sum at one point for which the transforms pay off, with windows of three rows (Zen 5). Longer
@@ -645,14 +654,6 @@ STRIDED_TRANSFORM = 2
 #: Fraction of the weights' bytes that a unit's rows may take beyond the second-level cache: reading large weights fewer
 #: times then pays off.
 WEIGHTS_PER_SCRATCH = 8
-
-
-#: Fewest input channels of a convolution that runs as a GEMM over pixels, and most rows of that GEMM: output channels
-#: times taps of a window. Fewer do not pay for the transfers of the sums, and more fill register tiles anyway.
-MIN_KN2ROW_DEPTH, MAX_KN2ROW_ROWS = 8, 512
-#: Cycles to add a vector of the sums of a column of the window to a row of the result, with lanes left out at its ends
-#: (Zen 4, where estimates with it are 0.97 to 1.15 of the time).
-SHIFTED_CYCLES = 3.0
 
 
 def weight_bytes_per_cycle(target: Target) -> float:

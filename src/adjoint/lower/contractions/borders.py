@@ -30,7 +30,7 @@ from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.loops import pieces
 from adjoint.ops.slicing import Pad
 
-__all__ = ["Border", "Image", "borders_of", "image_of", "padded_operands", "padding_cycles"]
+__all__ = ["Border", "Image", "borders_of", "guarded", "image_of", "padded_operands", "padding_cycles"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +124,17 @@ class Image:
         rows, columns = self.shape[-2:]
         # The remainder says that the row is inside.
         place = flatten((*outer, high % rows, as_index(0)), self.shape) + wide
-        tests = [guard] if guard is not None else []
-        if wide.low < 0:
-            tests.append(Apply("ge", (Coordinate(wide, I32), Const(0, I32)), BOOL))
-        if wide.high >= columns:
-            tests.append(Apply("lt", (Coordinate(wide, I32), Const(columns, I32)), BOOL))
-        every = reduce(lambda a, b: Apply("and", (a, b), BOOL), tests) if tests else None
-        return Load(self.buffer, place, every)
+        return Load(self.buffer, place, guarded(wide, columns, guard))
+
+
+def guarded(at: Index, extent: int, guard: Expr | None = None) -> Expr | None:
+    """The guard that a coordinate is inside an axis, and another one holds; None where nothing needs to be tested."""
+    tests = [guard] if guard is not None else []
+    if at.low < 0:
+        tests.append(Apply("ge", (Coordinate(at, I32), Const(0, I32)), BOOL))
+    if at.high >= extent:
+        tests.append(Apply("lt", (Coordinate(at, I32), Const(extent, I32)), BOOL))
+    return reduce(lambda a, b: Apply("and", (a, b), BOOL), tests) if tests else None
 
 
 def image_of(context: Context, load: Load, rows: Sequence[Var], k: Sequence[Var]) -> Image | None:

@@ -24,12 +24,12 @@ from math import ceil, prod
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, Kernel, Load, Stmt, Store
+from adjoint.kernel.ir import Apply, Buffer, Const, Expr, Kernel, Load, Stmt, Store
 from adjoint.lazy_dataclass import dataclass
 from adjoint.lower.analysis.access import flops_of
-from adjoint.lower.analysis.inlining import BOOL, I32
 from adjoint.lower.context import Context, finish_kernel, store_result
 from adjoint.lower.contractions.blocking import tile_lanes
+from adjoint.lower.contractions.borders import guarded
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.gemm_prefetch import PrefetchSlots
@@ -48,13 +48,12 @@ def kn2row_kernels(context: Context, group: Group, plan: Kn2RowPlan) -> list[Ker
     c, shifted = plan.contraction, plan.shifted
     group_axis = Var("group", shifted.groups)
     of_left = (*(v for v in shifted.others if c.left.index.coefficient(v)), group_axis)
-    height, depth = shifted.height, prod(v.extent for v in shifted.channels)
-    blocks = ceil(height / plan.tile.rows)
-    size = prod(v.extent for v in of_left) * blocks * depth * plan.tile.rows
+    blocks = ceil(shifted.height / plan.tile.rows)
+    size = prod(v.extent for v in of_left) * blocks * shifted.depth * plan.tile.rows
     weights = Buffer(f"{context.name_of(group)}_weights", c.dtype, size, "arena")
     line = (shifted.above + shifted.lines + shifted.below) * shifted.columns
-    sums = Buffer("sums", c.dtype, height * padded_plane(context.target, line, c.dtype), "scratch")
-    builder = _Builder(context, group, plan, weights, of_left, height, depth, sums)
+    sums = Buffer("sums", c.dtype, shifted.height * padded_plane(context.target, line, c.dtype), "scratch")
+    builder = _Builder(context, group, plan, weights, of_left, sums)
     return [builder.packed_weights(), builder.kernel()]
 
 
@@ -63,7 +62,7 @@ class _Builder:
     """Builds both kernels.
 
     `of_left` are the axes of the result that units walk and the weights have, the last the groups of output channels;
-    `height` and `depth` are the rows and steps of the GEMM, whose results `sums` holds.
+    `sums` holds the results of the GEMM.
     """
 
     context: Context
@@ -71,8 +70,6 @@ class _Builder:
     plan: Kn2RowPlan
     weights: Buffer
     of_left: tuple[Var, ...]
-    height: int
-    depth: int
     sums: Buffer
 
     @property
@@ -92,15 +89,15 @@ class _Builder:
     @property
     def _pitch(self) -> int:
         """Elements from the sums of a row of the GEMM to those of the next."""
-        return self.sums.size // self.height
+        return self.sums.size // self.shifted.height
 
     @property
     def _blocks(self) -> int:
-        return ceil(self.height / self.plan.tile.rows)
+        return ceil(self.shifted.height / self.plan.tile.rows)
 
     def _base(self, at: dict[Var, Index], block: Index) -> Index:
         """Where a block of packed weights starts."""
-        return (ravel(self.of_left, at) * self._blocks + block) * (self.depth * self.plan.tile.rows)
+        return (ravel(self.of_left, at) * self._blocks + block) * (self.shifted.depth * self.plan.tile.rows)
 
     # The weights
 
@@ -111,8 +108,8 @@ class _Builder:
         unit = Var("u", prod(v.extent for v in (*self.of_left, blocks)))
         at = unravel((*self.of_left, blocks), as_index(unit))
         block = at.pop(blocks)
-        of = at[self.of_left[-1]] * shifted.channels_made
-        made = Var("m", shifted.channels_made)
+        of = at[self.of_left[-1]] * shifted.out_channels
+        made = Var("m", shifted.out_channels)
         channel = {v: as_index(one) for v, one in zip(shifted.channels, k, strict=True)}
         base = self._base(at, block) + ravel(shifted.channels, channel) * height
         own = (made, shifted.down.step, shifted.across.step)
@@ -124,7 +121,7 @@ class _Builder:
                 where[c.m] = of + where[made]
             return nest([row, *k], (Store(((self.weights, base + as_index(row), c.element(c.left, where)),)),))
 
-        body = tiled(block, self.height, height, pack)
+        body = tiled(block, shifted.height, height, pack)
         return finish_kernel(self.context, self.weights.name, self.group.members[:1], unit, body, 0.0)
 
     # The convolution
@@ -145,7 +142,7 @@ class _Builder:
 
     def _zeros(self) -> tuple[Stmt, ...]:
         """The rows of zeros above and below the sums."""
-        shifted, row = self.shifted, Var("r", self.height)
+        shifted, row = self.shifted, Var("r", self.shifted.height)
 
         def fill(first: int, rows: int) -> tuple[Stmt, ...]:
             def zero(pixel: Index, _: Index) -> tuple[Stmt, ...]:
@@ -167,7 +164,7 @@ class _Builder:
         plan, shifted = self.plan, self.shifted
         pixels, before = shifted.lines * shifted.columns, shifted.above * shifted.columns
         block, neighbour = Var("block", self._blocks), Var("s", 1)
-        every = shifted.product(self.weights, as_index(0), (self.height, self.height), at, part)
+        every = shifted.product(self.weights, as_index(0), (shifted.height, shifted.height), at, part)
         lanes = tile_lanes(self.context.target, every)
         width = plan.tile.vectors * lanes
         panel = Var("panel", ceil(pixels / width))
@@ -183,7 +180,7 @@ class _Builder:
                 hints = self._prefetch(small, panel, block, ahead)
                 return tiles.tile((count, columns), as_index(0), column, {}, keep, hints)
 
-            return nest([block], tiled(as_index(block), self.height, plan.tile.rows, tile))
+            return nest([block], tiled(as_index(block), shifted.height, plan.tile.rows, tile))
 
         return nest([panel], tiled(as_index(panel), pixels, width, rows))
 
@@ -203,7 +200,7 @@ class _Builder:
         size = shifted.rows * shifted.columns
         pitch = padded_plane(self.context.target, size, c.dtype)
         column = Buffer("column", c.dtype, across.step.extent * pitch, "scratch")
-        channel, row, tap = Var("m", shifted.channels_made), Var("y", shifted.rows), Var("x", across.step.extent)
+        channel, row, tap = Var("m", shifted.out_channels), Var("y", shifted.rows), Var("x", across.step.extent)
 
         def down_the_column(pixel: Index, _: Index) -> tuple[Stmt, ...]:
             terms: list[Expr] = []
@@ -214,10 +211,11 @@ class _Builder:
             return (Store(((column, as_index(tap) * pitch + pixel, _sum(terms, c)),)),)
 
         def along_the_row(x: Index, _: Index) -> tuple[Stmt, ...]:
-            terms = [
-                self._term(column, n * pitch, as_index(row), across.coordinate(x, as_index(n)))
-                for n in range(tap.extent)
-            ]
+            terms: list[Expr] = []
+            for n in range(tap.extent):
+                at_tap = across.coordinate(x, as_index(n))
+                spot = n * pitch + as_index(row) * shifted.columns + at_tap
+                terms.append(Load(column, spot, guarded(at_tap, shifted.columns)))
             where = {**{v: as_index(0) for v in c.axes}, **at, c.n: x}
             where[down.row] = part * shifted.rows + as_index(row)
             if c.m is not None:
@@ -238,16 +236,7 @@ class _Builder:
         first, last = max(-min(taps), 0), min(self.shifted.columns - max(taps), columns)
         return [0, first, last, columns] if 0 < last - first < columns else [0, columns]
 
-    def _term(self, column: Buffer, start: int, row: Index, place: Index) -> Load:
-        """The sum of a column of the window at a place in a row of the image; 0 beside the image."""
-        tests: list[Expr] = []
-        if place.low < 0:
-            tests.append(Apply("ge", (Coordinate(place, I32), Const(0, I32)), BOOL))
-        if place.high >= self.shifted.columns:
-            tests.append(Apply("lt", (Coordinate(place, I32), Const(self.shifted.columns, I32)), BOOL))
-        guard = reduce(lambda a, b: Apply("and", (a, b), BOOL), tests) if tests else None
-        return Load(column, row * self.shifted.columns + place + start, guard)
-
 
 def _sum(terms: Sequence[Expr], c: Contraction) -> Expr:
+    """The sum of several terms, one after the other."""
     return reduce(lambda a, b: Apply("add", (a, b), c.dtype), terms)

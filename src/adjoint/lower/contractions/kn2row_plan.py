@@ -55,14 +55,19 @@ class ShiftedRows:
     groups: int = 1
 
     @property
-    def channels_made(self) -> int:
+    def out_channels(self) -> int:
         """Output channels of a unit."""
         return self.contraction.rows // self.groups
 
     @property
     def height(self) -> int:
         """Rows of the GEMM of a unit."""
-        return self.channels_made * self.taps
+        return self.out_channels * self.taps
+
+    @property
+    def depth(self) -> int:
+        """Steps of the GEMM."""
+        return prod(v.extent for v in self.channels)
 
     @property
     def taps(self) -> int:
@@ -131,20 +136,22 @@ class Kn2RowPlan:
 
     Parameters
     ----------
-    contraction : Contraction
-        The convolution.
     shifted : ShiftedRows
-        What a unit reads.
+        The convolution, and what a unit reads.
     tile : Tile
         The register tile.
     cycles : float
         Estimated cycles of all of it on one core.
     """
 
-    contraction: Contraction
     shifted: ShiftedRows
     tile: Tile
     cycles: float
+
+    @property
+    def contraction(self) -> Contraction:
+        """The convolution."""
+        return self.shifted.contraction
 
     @property
     def units(self) -> int:
@@ -164,7 +171,7 @@ def plan_kn2row(context: Context, c: Contraction) -> Kn2RowPlan | None:
     if size is None:
         return None
     rows, groups, tile, cycles = size
-    return Kn2RowPlan(c, replace(in_parts(whole, rows) or whole, groups=groups), tile, cycles)
+    return Kn2RowPlan(replace(in_parts(whole, rows) or whole, groups=groups), tile, cycles)
 
 
 def _whole_images(context: Context, c: Contraction) -> ShiftedRows | None:
@@ -181,15 +188,15 @@ def _whole_images(context: Context, c: Contraction) -> ShiftedRows | None:
     if down is None or across is None or across.row is not c.n:
         return None
     channels = tuple(v for v in c.k if v is not down.step and v is not across.step)
-    height, depth = c.rows * down.step.extent * across.step.extent, prod(v.extent for v in channels)
-    if depth < costs.MIN_KN2ROW_DEPTH or height > costs.MAX_KN2ROW_ROWS:
+    whole = ShiftedRows(c, image, down, across, channels, down.row.extent, image.shape[-2], 0)
+    if whole.depth < costs.MIN_KN2ROW_DEPTH or whole.height > costs.MAX_KN2ROW_ROWS:
         return None
     moving = {down.row, down.step, across.row, across.step}
     outer = list(zip(image.at[:-2], image.shape, strict=False))
     # Padding along another axis, as of volumes, is not left out.
     if any(i.variables() & moving or i.low < 0 or i.high >= size for i, size in outer):
         return None
-    return ShiftedRows(c, image, down, across, channels, down.row.extent, image.shape[-2], 0)
+    return whole
 
 
 def _moves(index: Index, rows: tuple[Var, ...], k: tuple[Var, ...], size: int) -> Border | None:
@@ -270,13 +277,13 @@ def _scratch(shifted: ShiftedRows) -> int:
 def _cycles(target: Target, shifted: ShiftedRows) -> tuple[float, Tile]:
     """The estimated cycles of all units, and the register tile."""
     c, lanes = shifted.contraction, target.lanes(shifted.contraction.dtype)
-    height, depth = shifted.height, prod(v.extent for v in shifted.channels)
+    height, depth = shifted.height, shifted.depth
     weights = Buffer("packed", c.dtype, height * depth, "arena")
     zero = {v: as_index(0) for v in (*c.axes, *c.k)}
     small = shifted.product(weights, as_index(0), (height, height), zero, as_index(0))
     multiply, tile = cost_model(target, small, 0, IN_PLACE, shared=False).cheapest()
     nbytes = _scratch(shifted)
-    vectors = shifted.channels_made * shifted.rows * ceil(c.columns / lanes) * shifted.across.step.extent
+    vectors = shifted.out_channels * shifted.rows * ceil(c.columns / lanes) * shifted.across.step.extent
     added = nbytes / costs.copy_bytes_per_cycle(target, nbytes) + vectors * costs.SHIFTED_CYCLES
     packed = height * shifted.groups * depth * prod(v.extent for v in c.batch if c.left.index.coefficient(v))
     return shifted.units * (multiply + added) + packed * costs.GATHER_CYCLES, tile

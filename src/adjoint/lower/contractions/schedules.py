@@ -2,9 +2,8 @@
 
 A schedule is a plan: a GEMM with its tile, one whose tiles run across rows of the image, a depthwise convolution or its
 gradient, one with lanes along channels, a GEMM over pixels, split-K or its M-blocked variant, inner products, or
-Winograd's algorithm.
-The first step, `plan_contraction`, decides the kind of plan for `adjoint.costs.MODEL`, because it decides the order in
-which products are added, and then the plan of that kind for the target.
+Winograd's algorithm. The first step, `plan_contraction`, decides the kind of plan for `adjoint.costs.MODEL`, because it
+decides the order in which products are added, and then the plan of that kind for the target.
 
 A contraction is identified by its signature: its axes with the strides of both operands. Measured schedules are stored
 by signature, under the names that plans print as.
@@ -176,15 +175,15 @@ def _best(context: Context, group: Group, c: Contraction, others: _OtherKinds) -
     ratio = _to_taps(context, c, plan, best)
     if _is_close(context, ratio):
         narrow = replace(context, target=costs.NARROW_MODEL)
-        other = _best_of_others(narrow, group, c, _other_kinds(narrow, c))
-        ratio *= _to_taps(narrow, c, plan_kn2row(narrow, c) or plan, other)
+        kinds = _other_kinds(narrow, c)
+        ratio *= _to_taps(narrow, c, kinds.kn2row or plan, _best_of_others(narrow, group, c, kinds))
     return plan if ratio < 1.0 else best
 
 
 def _to_taps(context: Context, c: Contraction, plan: Kn2RowPlan, other: Plan) -> float:
     """The ratio of the cycles of a GEMM over pixels to those of another plan; infinite where that has no estimate.
 
-    Other plans read a padded image, which is made beforehand, or have its cycles deducted.
+    Other plans read a padded image, which is made beforehand, or their cycles are already reduced by what that takes.
     """
     padding = padding_cycles(context, c.right) if plan.shifted.image.buffer is not c.right.buffer else 0.0
     return plan.cycles * _few(context.target, plan.units) / (other.cycles + padding) if other.cycles else inf

@@ -109,11 +109,8 @@ class SplitKPlan:
     @property
     def group_rows(self) -> int:
         """Rows of a row group along the outermost row axis; the last may have fewer."""
-        return (
-            ceil(self.rows[0].extent // self.tile[0] / self.groups) * self.tile[0]
-            if self.groups > 1
-            else self.rows[0].extent
-        )
+        rows, size = self.rows[0].extent, self.tile[0]
+        return ceil(rows // size / self.groups) * size if self.groups > 1 else rows
 
     @property
     def batches(self) -> int:
