@@ -124,6 +124,20 @@ def test_streaming_from_memory_depends_on_the_caches():
     assert wide(small, with_caches(48, 512)) == 4
 
 
+@pytest.mark.parametrize(
+    ("work", "share"),
+    [([1, 1, 1, 1], 1.0), ([2, 1], 4 / 3), ([2, 2, 1], 6 / 5), ([1], 2.0)],
+    ids=["even", "a small last unit", "an odd number", "a core without any"],
+)
+def test_the_largest_share_is_that_of_the_core_with_most_work(work, share):
+    assert costs.largest_share(replace(costs.MODEL, cores=2), work) == pytest.approx(share)
+
+
+def test_only_several_cores_exchange_lines():
+    assert costs.exchange_cycles(replace(costs.MODEL, cores=1), 1 << 16) == 0
+    assert costs.exchange_cycles(replace(costs.MODEL, cores=2), 1 << 16) == 1024 * costs.COHERENCE_MISS_CYCLES
+
+
 def test_more_cores_get_more_units():
     function = product(1024, 2048, 512)
     for cores in (2, 64):

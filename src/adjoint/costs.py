@@ -10,7 +10,9 @@ own. What changes the order in which an element's products are added is planned 
 from shapes alone.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from math import ceil, log2
 
 from adjoint.kernel.target import Target
@@ -244,6 +246,12 @@ def imbalance(target: Target, units: int) -> float:
     return ceil(units / target.cores) * target.cores / max(units, 1)
 
 
+def largest_share(target: Target, work: Sequence[float]) -> float:
+    """How many times an even share of all work the busiest core does, where each has consecutive units."""
+    bounds = [core * len(work) // target.cores for core in range(target.cores + 1)]
+    return max(sum(work[first:last]) for first, last in pairwise(bounds)) * target.cores / sum(work)
+
+
 # Instructions
 
 #: Fraction of the lanes at which vectors of half the width are used, if twice as many start. Smaller tiles load more
@@ -359,6 +367,15 @@ REMOTE_LINE_CYCLES = 10.0
 #: panel, or 38 at times when lines travel slowly between the two cores, and 5.3 row by row; the first 16 tiles of a
 #: panel are slow). Of threads side by side, each row takes as long as so many misses (12 ns there).
 COHERENCE_MISS_CYCLES, TILES_AHEAD, MISSES_PER_ROW = 15.0, 16, 8
+
+
+def exchange_cycles(target: Target, nbytes: float) -> float:
+    """Cycles for a copy that all cores write parts of, and all of them read: a miss per line, for either.
+
+    Half of what two cores lose, since it is not known how many there will be. (Zen 4, two threads: 330 KB of weights
+    take 18 us longer so than if no core reads what another has written, 85 KB 4 us, 36 KB 3 us.)
+    """
+    return nbytes / target.line_bytes * COHERENCE_MISS_CYCLES if target.cores > 1 else 0.0
 
 
 def chain_cycles(target: Target) -> float:
@@ -567,6 +584,8 @@ MAX_PARTIAL_BYTES = 2 << 20
 #: Most row groups in place of one, for the sake of even shares for all cores, and how much longer than that the largest
 #: share may take (Zen 4: 5 units on two cores take 1.2 times as long as 10, but 21 no longer than 42, which read more).
 MOST_ROW_GROUPS, EVEN_ENOUGH = 4, 1.06
+#: Units per core from which any number of them counts as even shares (compile time): the largest is a ninth too large.
+EVEN_UNITS = 8
 #: Row groups must reduce memory traffic to this fraction (Zen 5).
 MAX_TRAFFIC = 0.6
 #: Factor on the estimated cycles of the fastest tile up to which others count as equally fast.

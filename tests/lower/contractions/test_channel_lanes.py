@@ -108,6 +108,43 @@ def test_a_unit_is_a_group_of_rows_and_a_panel_of_channels(monkeypatch):
     assert sums.size == plan.share * [20 * 20, 20][plan.shared] * plan.width
 
 
+def test_a_panel_that_one_unit_meets_is_packed_block_by_block_in_that_unit(monkeypatch):
+    only_this_kind(monkeypatch)
+    function = convolution(1, 193, 48, (5, 5), 3, stride=2)
+    plan = plan_of(function)
+    assert isinstance(plan, ChannelLanesPlan)
+    assert plan.groups == 1
+    products = lower_function(function, AVX512).kernels[-1]
+    assert products.unit.extent == plan.panels
+    assert "w" in {b.name for b in products.reads}
+    panel = next(b for b in products.scratch if b.name == "panel")
+    assert panel.size == plan.block * 9 * plan.width
+    assert plan.block < 193
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        convolution(8, 132, 233, (9, 9), 3),
+        convolution(5, 146, 91, (13, 13), 7, stride=2),
+        convolution(3, 290, 28, (9, 9), 7),
+    ],
+    ids=["one group of rows", "three panels", "three groups of rows"],
+)
+def test_two_cores_have_even_shares(function, monkeypatch):
+    """If they cost little; otherwise these have an odd number of units."""
+    function, target = after_graph_passes(function), replace(AVX512, cores=2)
+
+    def units():
+        (made,) = contractions_of(function, target, value_names(function))[1].values()
+        assert isinstance(made.plan, ChannelLanesPlan)
+        return made.plan.units
+
+    assert units() % 2 == 0
+    monkeypatch.setattr(costs, "EVEN_UNITS", 0)
+    assert units() in (3, 5)
+
+
 def test_a_block_of_a_panel_stays_in_the_first_level_cache(monkeypatch):
     only_this_kind(monkeypatch)
     for channels in (64, 176, 331):
@@ -119,9 +156,8 @@ def test_a_block_of_a_panel_stays_in_the_first_level_cache(monkeypatch):
 
 def test_an_image_in_memory_is_read_without_padding(monkeypatch):
     only_this_kind(monkeypatch)
-    packing, products = lower_function(convolution(3, 9, 20, (6, 17), 7), AVX512).kernels
-    assert {b.name for b in packing.reads} == {"w"}
-    assert "x" in {b.name for b in products.reads}
+    (products,) = lower_function(convolution(3, 9, 20, (6, 17), 7), AVX512).kernels
+    assert {b.name for b in products.reads} == {"x", "w", "b"}
 
 
 def test_rows_of_an_image_that_several_values_read_stay_padded(monkeypatch):

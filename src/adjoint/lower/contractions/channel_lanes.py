@@ -3,7 +3,7 @@
 A GEMM has its lanes along the rows of an image: short rows leave some of them idle, and windows that move by two
 elements need shuffles. Here a register tile has some pixels of the result and one or two vectors of its channels. All
 panels of weights are packed up front. A unit computes a panel of channels for a group of rows, few enough that the part
-of the image that they read stays in the second-level cache while the unit meets all panels, one after the other::
+of the image that they read stays in the second-level cache while all panels meet it, one after the other::
 
     for each panel, step, lane:        panels[panel, step, lane] = weight[panel*32 + lane, step]
     for each group of rows, panel:
@@ -13,6 +13,9 @@ of the image that they read stays in the second-level cache while the unit meets
             sums[pixel, lanes] += image[pixel, step] * panels[panel, step, lanes]
       turned[lane, pixels] = sums[pixels, lane]             squares transposed in registers
       out[lane, pixels] = epilogue(turned[lane, pixels])
+
+If all rows are one group, only one unit meets a panel, and packs each block of it before it is used, so that no thread
+reads what another has written.
 
 Products with the zeros around an image are left out (`borders`), and if all of them are, an image that is in memory
 without its border is read there. The products of an element are added in the same order as in a GEMM, so both give the
@@ -34,7 +37,7 @@ from adjoint.lower.contractions.channel_lanes_plan import ChannelLanesPlan
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.conversion import convert_operands
 from adjoint.lower.contractions.gemm_plan import GemmPlan
-from adjoint.lower.contractions.packing import pack_columns
+from adjoint.lower.contractions.packing import pack_columns, pack_panel
 from adjoint.lower.contractions.prefetch import Region, prefetch_slots, region, spread_prefetches
 from adjoint.lower.contractions.split_k_reduction import TransposingEpilogue, row_blocks
 from adjoint.lower.contractions.tile_cost import Form, Tile
@@ -50,18 +53,26 @@ def channel_lanes_kernels(context: Context, group: Group, plan: ChannelLanesPlan
     kernels, c = convert_operands(context, group, c, False, c.right.dtype != c.dtype)
     plan = replace(plan, contraction=c)
     swapped = replace(c, left=c.right, right=c.left, m=c.n, n=plan.lane)
-    form = Form(swapped=True, right="whole")
-    packing, packed = pack_columns(context, group, GemmPlan(swapped, Tile(1, plan.vectors), plan.lanes, form))
-    return [*kernels, packing, _Builder(context, group, plan, packed.right.buffer).kernel()]
+    weights = GemmPlan(swapped, Tile(1, plan.vectors), plan.lanes, Form(swapped=True, right="whole"))
+    if plan.packs_blocks:
+        size = plan.block * prod(v.extent for v in c.k[1:]) * plan.width
+        return [*kernels, _Builder(context, group, plan, weights, Buffer("panel", c.dtype, size, "scratch")).kernel()]
+    packing, packed = pack_columns(context, group, weights)
+    return [*kernels, packing, _Builder(context, group, plan, weights, packed.right.buffer).kernel()]
 
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
-    """Builds the convolution; `panels` are the packed weights: ``[batch, panel, step, lane]``."""
+    """Builds the convolution.
+
+    `weights` is how they are packed, and `panels` the packed ones: ``[batch, panel, step, lane]``, or a block of a
+    panel.
+    """
 
     context: Context
     group: Group
     plan: ChannelLanesPlan
+    weights: GemmPlan
     panels: Buffer
 
     @property
@@ -99,7 +110,7 @@ class _Builder:
     def next_group(self, unit: Index, around: Sequence[Var], units: int) -> Region | None:
         """The unit's share of what the next group of rows reads, if that stays in cache until then."""
         plan, c = self.plan, self.c
-        if not plan.stays(self.context.target):
+        if plan.groups == 1 or not plan.stays(self.context.target):
             return None
         groups = prod(v.extent for v in around)
         inside, axis = units // groups, plan.rows[plan.shared]
@@ -147,17 +158,21 @@ class _Unit:
             number = Var("kb", many)
             steps = as_index(number) * size + begin, size
             ahead = self._prefetch_regions(number, size) if begin == 0 else []
-            body = [s for some in every for s in self._tiles(some, steps, ahead if some is most else [])]
+            body = [*self._pack(steps)] if plan.packs_blocks else []
+            body += [s for some in every for s in self._tiles(some, steps, ahead if some is most else [])]
             out += nest([number], tuple(body))
         return out
+
+    def _pack(self, steps: tuple[Index, int]) -> tuple[Stmt, ...]:
+        """Pack the block of the panel from a step on, of so many steps."""
+        builder, (_, columns, begin), (start, size) = self.builder, self.panel, steps
+        return pack_panel(builder.weights, self.at, builder.panels, begin, columns, builder.plan.width, start, size)
 
     def _prefetch_regions(self, block: Var, size: int) -> list[Region]:
         """The next block of the panel, and what it will meet of the image, or this block's share of the next group."""
         plan, c, context, group = self.builder.plan, self.builder.c, self.builder.context, self.builder.group
-        many, elements = block.extent, prod(v.extent for v in c.k[1:]) * size * plan.width
-        step = Var("s", elements)
-        start = self.panel_start() + (as_index(block) + 1) * elements
-        panel = region(context, group, self.builder.panels, as_index(step), {step: elements}, {step: start})
+        many = block.extent
+        panel = self._prefetch_weights(as_index(block) + 1, size)
         image = self.ahead.share(as_index(block), many) if self.ahead is not None else None
         if not plan.stays(context.target):
             own = {v: as_index(0) for v in self.rows}
@@ -167,6 +182,19 @@ class _Unit:
             box = {plan.rows[plan.shared]: outer.extent, **{v: v.extent for v in (*inner, *c.k[1:])}, c.k[0]: size}
             image = region(context, group, c.right.buffer, c.right.index, box, corner)
         return [found for found in (panel, image) if found is not None]
+
+    def _prefetch_weights(self, block: Index, size: int) -> Region | None:
+        """A block of the panel, or the weights that are packed into it."""
+        plan, c, context, group = self.builder.plan, self.builder.c, self.builder.context, self.builder.group
+        if plan.packs_blocks:
+            _, columns, begin = self.panel
+            start = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **self.at, plan.lane: begin, c.k[0]: block * size}
+            box = {plan.lane: columns, c.k[0]: size, **{v: v.extent for v in c.k[1:]}}
+            return region(context, group, c.left.buffer, c.left.index, box, start)
+        elements = prod(v.extent for v in c.k[1:]) * size * plan.width
+        step = Var("s", elements)
+        at = {step: self.panel_start() + block * elements}
+        return region(context, group, self.builder.panels, as_index(step), {step: elements}, at)
 
     def _clear(self) -> tuple[Stmt, ...]:
         vector, lane = Var("s", prod(v.extent for v in self.rows) * self.width // self._lanes), Var("l", self._lanes)
@@ -189,7 +217,8 @@ class _Unit:
         steps = [Var(v.name.replace("r", "k"), v.extent) for v in c.k]
         steps[0] = Var(steps[0].name, steps_of[1])
         sizes = [size for _, _, size in some]
-        tile = _Tile(self, corner, sizes, Buffer("acc", c.dtype, prod(sizes) * self.width, "register"))
+        acc = Buffer("acc", c.dtype, prod(sizes) * self.width, "register")
+        tile = _Tile(self, corner, sizes, acc, steps_of[0])
         border = self._columns_border
         every = [(0, c.k[-1].extent, (0, sizes[-1]))]
         runs = border.runs(some[-1][0], sizes[-1]) if border is not None else every
@@ -234,8 +263,10 @@ class _Unit:
         return {**self.at, **inner, shared: self.begin + own[self.rows[0]]}
 
     def panel_start(self) -> Index:
-        """Where the panel begins."""
+        """Where the panel begins in its buffer."""
         plan = self.builder.plan
+        if plan.packs_blocks:
+            return as_index(0)
         return (ravel(plan.batch, self.at) * plan.panels + self.panel[0]) * (plan.contraction.depth * plan.width)
 
     def epilogue(self) -> tuple[tuple[Stmt, ...], float]:
@@ -258,12 +289,16 @@ class _Unit:
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """A register tile of a unit: where it begins along each axis, its extents, and its sums in registers."""
+    """A register tile of a unit: where it begins along each axis, its extents, and its sums in registers.
+
+    `first` is the first step of the block of the panel.
+    """
 
     unit: _Unit
     corner: dict[Var, Index]
     sizes: Sequence[int]
     acc: Buffer
+    first: Index
 
     def fetch(self) -> tuple[Stmt, ...]:
         """Load the sums of the blocks before; zeros in the first block, if there is one only."""
@@ -278,7 +313,8 @@ class _Tile:
     def multiply(self, k: dict[Var, Index], pixels: tuple[int, int]) -> tuple[Stmt, ...]:
         """Add the products of a step; of some pixels along the last axis, the first and the one after the last."""
         unit, plan, c = self.unit, self.unit.builder.plan, self.unit.builder.c
-        weights = unit.panel_start() + ravel(c.k, k) * plan.width
+        outermost = k[c.k[0]] - self.first if plan.packs_blocks else k[c.k[0]]
+        weights = unit.panel_start() + ravel(c.k, {**k, c.k[0]: outermost}) * plan.width
 
         def one(spot: Index, _: Index, own: dict[Var, Index], column: Index) -> Store:
             pixel, weight = c.element(c.right, {**own, **k}), Load(unit.builder.panels, weights + column)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import ceil, prod
+from math import ceil, prod, sqrt
 
 from adjoint import costs
 from adjoint.kernel.index import Var, flatten
@@ -90,6 +90,11 @@ class ChannelLanesPlan:
         return self.groups * prod(v.extent for v in self.batch) * self.panels
 
     @property
+    def packs_blocks(self) -> bool:
+        """Whether units pack each block of a panel where they use it: no other unit meets that panel."""
+        return self.groups == 1
+
+    @property
     def read_bytes(self) -> int:
         """Bytes of the image that a unit reads, in all channels."""
         c, rows = self.contraction, self.rows
@@ -103,6 +108,12 @@ class ChannelLanesPlan:
             else:
                 images *= extent
         return span * images * c.k[0].extent * c.dtype.itemsize
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of all packed weights."""
+        c = self.contraction
+        return prod(v.extent for v in self.batch) * self.panels * self.width * c.depth * c.dtype.itemsize
 
     def leaves_out(self, border: Border) -> bool:
         """Whether tiles can leave out the products at a border: of a tile's only row, or of pixels in a row."""
@@ -135,11 +146,12 @@ def plan_channel_lanes(context: Context, c: Contraction) -> ChannelLanesPlan | N
         return None
     planner = _Planner(context, c, rows, batch)
     best = planner.plan(min(most, costs.CHANNEL_LANES_VECTORS))
-    if best.units >= costs.least_units(target):
+    settled = best.packs_blocks or prod(v.extent for v in rows) > costs.CHANNEL_LANES_POINTS
+    if best.units >= costs.least_units(target) and settled:
         return best
-    # Narrower panels are more units.
+    # Narrower panels are more units, and so few rows may be one group.
     narrower = (planner.plan(most) for most in range(1, best.vectors))
-    return min((best, *narrower), key=lambda plan: plan.cycles)
+    return min((best, *narrower), key=planner.rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +178,25 @@ class _Planner:
             for plan, sweep in tiles
             for shared, share in _groups(rows, plan.tile)
         )
-        return min(found, key=lambda one: one.cycles)
+        return min(found, key=self.rank)
+
+    def rank(self, plan: ChannelLanesPlan) -> float:
+        """What a plan is chosen by: its cycles, and what cores lose to uneven shares and to each other's cache lines.
+
+        How many threads there will be is not known, so uneven shares count by the geometric mean of one and all.
+        """
+        target, cycles = self.context.target, plan.cycles
+        if not plan.packs_blocks:
+            cycles += costs.exchange_cycles(target, plan.packed_bytes)
+        if plan.units >= costs.EVEN_UNITS * target.cores:
+            return cycles
+        vectors, axis, size = ceil(plan.lane.extent / plan.lanes), plan.rows[plan.shared], plan.share
+        wide = [min(plan.vectors, vectors - first) for first in range(0, vectors, plan.vectors)]
+        rows = [min(size, axis.extent - first) for first in range(0, axis.extent, size)]
+        batches, outer = prod(v.extent for v in plan.batch), prod(v.extent for v in plan.rows[: plan.shared])
+        work = [count * width for count in rows * outer for width in wide * batches]
+        share = costs.largest_share(target, work)
+        return cycles * sqrt(share / costs.idle(target, plan.units) if share > costs.EVEN_ENOUGH else 1.0)
 
     def _tiles(self, outer: int, most: int) -> tuple[ChannelLanesPlan, float]:
         """The best tiles with one point along so many axes, and the cycles of a step of k of all rows."""
@@ -234,10 +264,9 @@ def _cycles(target: Target, plan: ChannelLanesPlan, sweep: float) -> float:
     """Cycles of all of it: multiply-adds, transfers, sums between blocks, packing, and the epilogue."""
     c, lanes, itemsize = plan.contraction, plan.lanes, plan.contraction.dtype.itemsize
     batches, points = (prod(v.extent for v in axes) for axes in (plan.batch, plan.rows))
-    weights = batches * plan.panels * plan.width * c.depth
+    copied = plan.packed_bytes
     compute = batches * plan.panels * sweep * c.depth
     # Each group reads all panels, and each panel reads the part of the image, from where they stay meanwhile.
-    copied = weights * itemsize
     moved = plan.groups * copied / costs.copy_bytes_per_cycle(target, copied)
     # Images that do not stay in the second-level cache do in the third, unless there are very many in a unit.
     near, room = target.l2_bytes_per_cycle, costs.l3_block_bytes(target)
@@ -248,11 +277,14 @@ def _cycles(target: Target, plan: ChannelLanesPlan, sweep: float) -> float:
     spilled = costs.spill_cycles(target, sums) * vectors * blocks if blocks > 1 else 0.0
     run = transposed_run(c.left, c.k, [v.extent for v in c.k])
     packing = costs.transpose_cycles(lanes, run.stride) if run.steps >= lanes else costs.GATHER_CYCLES
-    # The copy of the weights is written to a cache, or beyond it, and read again.
-    there_and_back = 2 * copied / costs.copy_bytes_per_cycle(target, copied)
-    before = costs.PACKING_CYCLES + weights * (packing + packing_cycles(c.left, lanes)) + there_and_back
-    before += beforehand_cycles(target, c.right)
+    packed = copied / itemsize * (packing + packing_cycles(c.left, lanes))
     stores = vectors * costs.CHANNEL_LANES_STORE_CYCLES
-    idle = costs.idle(target, plan.units)
-    shared = (max(compute, moved) + moved * costs.exposed_transfers(target) + spilled + stores) * idle
-    return before + shared
+    shared = max(compute, moved) + moved * costs.exposed_transfers(target) + spilled + stores
+    before = beforehand_cycles(target, c.right)
+    if plan.packs_blocks:
+        # The weights are read where they are.
+        shared += packed + copied / costs.copy_bytes_per_cycle(target, copied)
+    else:
+        # The copy of the weights is written to a cache, or beyond it, and read again.
+        before += costs.PACKING_CYCLES + packed + 2 * copied / costs.copy_bytes_per_cycle(target, copied)
+    return before + shared * costs.idle(target, plan.units)

@@ -134,10 +134,11 @@ def pack_panel(
 ) -> tuple[Stmt, ...]:
     """Pack columns with contiguous lanes into a panel: ``[tile, k, column]``.
 
-    `extent` steps of k from `start` on; all of them if it is 0. The panel begins at `place` of its buffer, and `pitch`
-    elements are from one step to the next.
+    `extent` steps of the outermost axis of k from `start` on; all of them if it is 0. The panel begins at `place` of
+    its buffer, and `pitch` elements are from one step to the next.
     """
-    steps = extent or plan.contraction.depth
+    c = plan.contraction
+    steps = extent * prod(v.extent for v in c.k[1:]) if extent else c.depth
     origin = as_index(0) if place is None else place
     packed: list[Stmt] = []
     for first, many, own in pieces(columns, plan.columns):
@@ -159,17 +160,19 @@ def _pack_tiles(
 ) -> tuple[Stmt, ...]:
     """Pack tiles `beside` each other, of equal width; squares are transposed along runs of steps.
 
-    `across` are the first column and the columns of a tile, `along` the first step of k and the number of steps, `to`
-    the place in the panel and the pitch of its rows.
+    `across` are the first column and the columns of a tile, `along` the first step of the outermost axis of k and the
+    number of its steps (0: all), `to` the place in the panel and the pitch of its rows.
     """
     c, load, lanes = plan.contraction, plan.contraction.right, plan.lanes
     (column, own), (start, extent), (origin, pitch) = across, along, to
-    blocks = (extent,) if extent else tuple(v.extent for v in c.k)
+    blocks = tuple(v.extent for v in c.k)
+    if extent:
+        blocks = (extent, *blocks[1:])
     kept, run, stride = transposed_run(load, c.k, blocks)
     steps = tuple(Var(v.name, block) for v, block in zip(c.k[:kept], blocks, strict=False))
-    # Only an only axis is packed in blocks, which start somewhere.
-    base = {**at, **dict.fromkeys(c.k, start)}
-    base |= {v: start + as_index(step) for v, step in zip(c.k, steps, strict=False)}
+    base = {**at, **dict.fromkeys(c.k, as_index(0)), **dict(zip(c.k, map(as_index, steps), strict=False))}
+    if extent:
+        base[c.k[0]] = base[c.k[0]] + start
 
     def copies(step: Index) -> tuple[Stmt, ...]:
         def body(inside: Index, _: Index) -> tuple[Stmt, ...]:

@@ -5,7 +5,6 @@ They follow from shapes alone: they are those of the plan for `adjoint.costs.MOD
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from math import ceil, prod
 from types import MappingProxyType
 
@@ -297,12 +296,10 @@ class _Planner:
 
         A sweep has a unit for each panel of each row group; the last of either may be smaller.
         """
-        cores, size = self.target.cores, ceil(tiles / groups)
+        size = ceil(tiles / groups)
         rows = [min(size, tiles - group * size) for group in range(groups)]
         wide = [min(1.0, panels - panel) for panel in range(ceil(panels))]
-        work = [count * width for count in rows for width in wide] * sweeps
-        bounds = [core * len(work) // cores for core in range(cores + 1)]
-        return max(sum(work[first:last]) for first, last in pairwise(bounds)) * cores / sum(work)
+        return costs.largest_share(self.target, [count * width for count in rows for width in wide] * sweeps)
 
     def _blocks(self, extents: tuple[int, ...], step_bytes: int) -> tuple[int, ...]:
         """The blocks of k for which a panel stays in the first-level cache; in the second, if taps read it many times.
