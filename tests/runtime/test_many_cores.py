@@ -118,6 +118,17 @@ def test_groups_of_rows_are_enough_for_many_cores():
     assert bits(run(function, 64, arrays)) == bits(run(function, 2, arrays))
 
 
+def test_weights_packed_by_units_or_as_a_whole_give_the_same_bits():
+    """On one core, all rows are a group, which packs its weights; two cores have two such; 16 share packed ones."""
+    x, w = param("x", (2, 8, 44, 44)), param("w", (20, 8, 5, 5))
+    function = Function("convolution", (x, w), (ops.conv2d(x, w, stride=2),))
+    arrays = arrays_of(function)
+    results = run(function, 1, arrays)
+    for cores in (2, 16):
+        assert bits(run(function, cores, arrays)) == bits(results)
+    agrees_with_graph(results, function, *arrays)
+
+
 def test_inner_products_have_smaller_units():
     function = weight_gradient(32, 1, 6, 28, window=5)
     few, many = plan_on(2, function), plan_on(64, function)

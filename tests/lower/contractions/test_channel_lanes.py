@@ -125,11 +125,11 @@ def test_a_panel_that_one_unit_meets_is_packed_block_by_block_in_that_unit(monke
 @pytest.mark.parametrize(
     "function",
     [
-        convolution(8, 132, 233, (9, 9), 3),
         convolution(5, 146, 91, (13, 13), 7, stride=2),
-        convolution(3, 290, 28, (9, 9), 7),
+        convolution(2, 131, 75, (13, 13), 5),
+        convolution(8, 14, 159, (9, 9), 7),
     ],
-    ids=["one group of rows", "three panels", "three groups of rows"],
+    ids=["three panels", "three panels for two groups of rows", "five panels for two groups of rows"],
 )
 def test_two_cores_have_even_shares(function, monkeypatch):
     """If they cost little; otherwise these have an odd number of units."""
@@ -143,6 +143,29 @@ def test_two_cores_have_even_shares(function, monkeypatch):
     assert units() % 2 == 0
     monkeypatch.setattr(costs, "EVEN_UNITS", 0)
     assert units() in (3, 5)
+
+
+@pytest.mark.parametrize(("cores", "groups"), [(1, 1), (2, 2)])
+def test_a_group_of_rows_for_each_core_packs_the_weights_for_itself(cores, groups):
+    x, w = param("x", (2, 8, 44, 44)), param("w", (20, 8, 5, 5))
+    function = after_graph_passes(Function("f", (x, w), (ops.conv2d(x, w, stride=2),)))
+    target = replace(AVX512, cores=cores)
+    (made,) = contractions_of(function, target, value_names(function))[1].values()
+    assert isinstance(made.plan, ChannelLanesPlan)
+    assert made.plan.packs_blocks
+    assert made.plan.groups == groups
+    (kernel,) = lower_function(function, target).kernels
+    assert kernel.unit.extent == groups * made.plan.panels
+
+
+def test_cores_share_the_packing_of_a_single_panel():
+    """It is packed in parts along the input channels."""
+    x, w = param("x", (16, 64, 44, 44)), param("w", (16, 64, 5, 5))
+    packing, products = lower_function(
+        Function("f", (x, w), (ops.conv2d(x, w, stride=2),)), replace(AVX512, cores=2)
+    ).kernels
+    assert packing.unit.extent == 4
+    assert products.unit.extent > 4
 
 
 def test_a_block_of_a_panel_stays_in_the_first_level_cache(monkeypatch):
@@ -186,6 +209,8 @@ CASES = [
     (1, 130, 23, (11, 40), 3, 1, 1),
     (3, 9, 20, (6, 17), 7, 1, 1),
     (2, 8, 18, (19, 24), 5, 2, 2),
+    # The gradient of the weight sums over 1,681 pixels: panels of an image stay in the second-level cache.
+    (2, 3, 9, (41, 41), 3, 1, 1),
 ]
 
 
@@ -217,13 +242,23 @@ def test_some_groups_of_rows_fit_every_tile(extents):
         assert list(channel_lanes_plan._groups(rows, tile)), tile
 
 
-def test_a_panel_of_one_image_stays_in_the_first_level_cache():
-    """Gradients of weights sum over the pixels of an image: 196 steps of four vectors would be 50 KB."""
-    x, ct = param("x", (64, 256, 14, 14)), param("ct", (64, 256, 14, 14))
+def plan_of_gradient(size):
+    """The plan for the gradient of the weight of a 1x1 convolution, whether it is chosen or not."""
+    x, ct = param("x", (64, 256, size, size)), param("ct", (64, 256, size, size))
     function = Function("dw", (x, ct), (apply(Conv2dWeightGradient((1, 1), (0, 0), (1, 1), 1, (1, 1)), x, ct),))
     function = after_graph_passes(function)
     context, planned = contractions_of(function, AVX512, value_names(function))
     (made,) = planned.values()
-    plan = plan_channel_lanes(context, made.contraction)
+    return plan_channel_lanes(context, made.contraction)
+
+
+def test_a_panel_of_one_image_stays_in_a_cache():
+    """Gradients of weights sum over the pixels of an image: four vectors for 196 of them would be 50 KB."""
+    plan = plan_of_gradient(14)
     assert plan is not None
     assert 196 * plan.width * 4 <= costs.l1_bytes(AVX512)
+    plan = plan_of_gradient(40)
+    assert plan is not None
+    assert plan.vectors == 1
+    assert costs.l1_bytes(AVX512) < 1600 * 16 * 4 <= costs.l2_block_bytes(AVX512)
+    assert plan_of_gradient(200) is None

@@ -41,6 +41,8 @@ class ChannelLanesPlan:
         Extent of a unit along it.
     block : int
         Steps of the outermost summed axis in a block of a panel; fewer in the last, if this is no divisor.
+    packs_blocks : bool
+        Whether each unit packs the blocks of its panel when it meets them, rather than a kernel all panels.
     borders : tuple of Border
         Padding of the image whose products are left out (`borders`).
     cycles : float
@@ -56,6 +58,7 @@ class ChannelLanesPlan:
     shared: int
     share: int
     block: int
+    packs_blocks: bool
     borders: tuple[Border, ...]
     cycles: float
 
@@ -90,9 +93,10 @@ class ChannelLanesPlan:
         return self.groups * prod(v.extent for v in self.batch) * self.panels
 
     @property
-    def packs_blocks(self) -> bool:
-        """Whether units pack each block of a panel where they use it: no other unit meets that panel."""
-        return self.groups == 1
+    def most_units(self) -> int:
+        """Units of work if each had a vector of channels and a tile of rows: as many as other targets may have."""
+        tiles = prod(ceil(v.extent / size) for v, size in zip(self.rows, self.tile, strict=True))
+        return tiles * prod(v.extent for v in self.batch) * ceil(self.lane.extent / self.lanes)
 
     @property
     def read_bytes(self) -> int:
@@ -140,14 +144,14 @@ def plan_channel_lanes(context: Context, c: Contraction) -> ChannelLanesPlan | N
     rows = tuple(v for v in axes if v not in batch)
     if c.n not in rows or any(not c.right.index.coefficient(v) for v in rows):
         return None
-    # Gradients of weights sum over images; a panel of one image must stay in the first-level cache.
-    most = costs.l1_bytes(target) // (prod(v.extent for v in c.k[1:]) * target.vector_bytes)
-    if not most:
+    # Gradients of weights sum over images; a panel of one image must stay in a cache, and wide ones in the first.
+    least = prod(v.extent for v in c.k[1:]) * target.vector_bytes
+    if least > costs.l2_block_bytes(target):
         return None
+    most = max(costs.l1_bytes(target) // least, 1)
     planner = _Planner(context, c, rows, batch)
     best = planner.plan(min(most, costs.CHANNEL_LANES_VECTORS))
-    settled = best.packs_blocks or prod(v.extent for v in rows) > costs.CHANNEL_LANES_POINTS
-    if best.units >= costs.least_units(target) and settled:
+    if best.units >= costs.least_units(target) and prod(v.extent for v in rows) > costs.CHANNEL_LANES_POINTS:
         return best
     # Narrower panels are more units, and so few rows may be one group.
     narrower = (planner.plan(most) for most in range(1, best.vectors))
@@ -174,11 +178,19 @@ class _Planner:
             outer.add(len(rows) - 1)
         tiles = [self._tiles(first, most) for first in sorted(outer)]
         found = (
-            self._estimated(replace(plan, shared=shared, share=share), sweep, image)
+            self._estimated(one, sweep, image)
             for plan, sweep in tiles
             for shared, share in _groups(rows, plan.tile)
+            for one in self._packed(replace(plan, shared=shared, share=share))
         )
         return min(found, key=self.rank)
+
+    def _packed(self, plan: ChannelLanesPlan) -> Iterator[ChannelLanesPlan]:
+        """How to pack its weights: as a whole for several groups of rows, or in units, for at most one per core."""
+        if plan.groups > 1:
+            yield plan
+        if plan.groups <= self.context.target.cores:
+            yield replace(plan, packs_blocks=True)
 
     def rank(self, plan: ChannelLanesPlan) -> float:
         """What a plan is chosen by: its cycles, and what cores lose to uneven shares and to each other's cache lines.
@@ -188,6 +200,9 @@ class _Planner:
         target, cycles = self.context.target, plan.cycles
         if not plan.packs_blocks:
             cycles += costs.exchange_cycles(target, plan.packed_bytes)
+        if plan.groups > 1:
+            axes = self.c.axes
+            cycles += costs.split_row_cycles(target, prod(v.extent for v in axes[: axes.index(self.rows[0])]))
         if plan.units >= costs.EVEN_UNITS * target.cores:
             return cycles
         vectors, axis, size = ceil(plan.lane.extent / plan.lanes), plan.rows[plan.shared], plan.share
@@ -219,8 +234,8 @@ class _Planner:
             many = prod(ceil(v.extent / t) for v, t in zip(rows, tile, strict=True))
             sweep += many * costs.STEP_CYCLES / c.k[-1].extent
         room = costs.l1_bytes(target) // (prod(v.extent for v in c.k[1:]) * vectors * lanes * itemsize)
-        block = block_size(c.k[0].extent, room)
-        return ChannelLanesPlan(c, rows, self.batch, tile, vectors, lanes, 0, 1, block, borders, 0.0), sweep
+        block = block_size(c.k[0].extent, max(room, 1))
+        return ChannelLanesPlan(c, rows, self.batch, tile, vectors, lanes, 0, 1, block, False, borders, 0.0), sweep
 
     def _estimated(self, plan: ChannelLanesPlan, sweep: float, image: Image | None) -> ChannelLanesPlan:
         """The plan with its cost; reading the image without its padding, where it leaves out all products with that."""
@@ -268,6 +283,11 @@ def _cycles(target: Target, plan: ChannelLanesPlan, sweep: float) -> float:
     compute = batches * plan.panels * sweep * c.depth
     # Each group reads all panels, and each panel reads the part of the image, from where they stay meanwhile.
     moved = plan.groups * copied / costs.copy_bytes_per_cycle(target, copied)
+    panel = plan.block * prod(v.extent for v in c.k[1:]) * plan.width * itemsize
+    if panel > costs.l1_bytes(target):
+        # Each tile reads a block of the panel from the second-level cache.
+        tiles = prod(ceil(v.extent / size) for v, size in zip(plan.rows, plan.tile, strict=True))
+        moved += tiles * copied / target.l2_bytes_per_cycle
     # Images that do not stay in the second-level cache do in the third, unless there are very many in a unit.
     near, room = target.l2_bytes_per_cycle, costs.l3_block_bytes(target)
     far = target.l3_bytes_per_cycle if plan.read_bytes <= room else costs.far_bytes_per_cycle(target)
@@ -282,8 +302,8 @@ def _cycles(target: Target, plan: ChannelLanesPlan, sweep: float) -> float:
     shared = max(compute, moved) + moved * costs.exposed_transfers(target) + spilled + stores
     before = beforehand_cycles(target, c.right)
     if plan.packs_blocks:
-        # The weights are read where they are.
-        shared += packed + copied / costs.copy_bytes_per_cycle(target, copied)
+        # The weights are read where they are, for each group.
+        shared += plan.groups * (packed + copied / costs.copy_bytes_per_cycle(target, copied))
     else:
         # The copy of the weights is written to a cache, or beyond it, and read again.
         before += costs.PACKING_CYCLES + packed + 2 * copied / costs.copy_bytes_per_cycle(target, copied)

@@ -10,6 +10,7 @@ from math import ceil, prod
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Kernel, Load, Stmt, Store
+from adjoint.kernel.target import Target
 from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction, in_arithmetic, transposed_along, transposed_run
 from adjoint.lower.contractions.gemm_plan import GemmPlan
@@ -62,23 +63,45 @@ def pack_left(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel, C
 
 
 def pack_columns(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel, Contraction]:
-    """Pack the right operand into column panels: ``[batch, panel, k, column]``."""
+    """Pack the right operand into column panels: ``[batch, panel, k, column]``.
+
+    A unit packs a panel; or a part of one, along the outermost axis of k, if there are too few of them.
+    """
     c = plan.contraction
     batch = tuple(v for v in c.batch if c.right.index.coefficient(v))
     width, panels = plan.columns, ceil(c.columns / plan.columns)
-    size = prod(v.extent for v in batch) * panels * c.depth * width
-    packed = Buffer(f"{context.name_of(group)}_right", c.dtype, size, "arena")
-    unit = Var("u", prod(v.extent for v in batch) * panels)
-    panel, at = as_index(unit) % panels, unravel(batch, as_index(unit) // panels)
+    number = prod(v.extent for v in batch) * panels
+    packed = Buffer(f"{context.name_of(group)}_right", c.dtype, number * c.depth * width, "arena")
+    part = _packed_part(context.target, plan, number)
+    parts = ceil(c.k[0].extent / part) if part else 1
+    unit = Var("u", number * parts)
+    whole, piece = as_index(unit) // parts, as_index(unit) % parts
+    panel, at = whole % panels, unravel(batch, whole // panels)
 
     def copy(columns: int, first: Index) -> tuple[Stmt, ...]:
-        place = as_index(unit) * (c.depth * width)
-        return pack_panel(plan, at, packed, first, columns, width, as_index(0), 0, place)
+        def some(steps: int, start: Index) -> tuple[Stmt, ...]:
+            place = (whole * c.depth + start * (c.depth // c.k[0].extent)) * width
+            return pack_panel(plan, at, packed, first, columns, width, start, steps, place)
+
+        if parts > 1:
+            return tiled(piece, c.k[0].extent, part, some)
+        return pack_panel(plan, at, packed, first, columns, width, as_index(0), 0, whole * (c.depth * width))
 
     kernel = finish_kernel(context, packed.name, group.members[:1], unit, tiled(panel, c.columns, width, copy), 0)
     where = {v: as_index(v) for v in (*batch, *c.k)}
     index = (ravel(batch, where) * panels + as_index(c.n) // width) * c.depth + ravel(c.k, where)
     return kernel, replace(c, right=Load(packed, index * width + as_index(c.n) % width))
+
+
+def _packed_part(target: Target, plan: GemmPlan, panels: int) -> int:
+    """Steps of the outermost axis of k that a unit packs of so many panels; 0 for all."""
+    c, fewest = plan.contraction, costs.least_units(target)
+    if not c.k or panels >= fewest or target.cores == 1:
+        return 0
+    # Squares are transposed along runs of steps: a part has several of them.
+    least = ceil(costs.TRANSPOSED_SQUARES * plan.lanes / (c.depth // c.k[0].extent))
+    part = max(ceil(c.k[0].extent / ceil(fewest / panels)), least)
+    return part if part < c.k[0].extent else 0
 
 
 def pack_along(context: Context, group: Group, c: Contraction, load: Load, role: str) -> tuple[Kernel, Load]:

@@ -212,9 +212,8 @@ def _best_of_others(context: Context, group: Group, c: Contraction, others: _Oth
     if winograd is not None:
         return winograd
     if estimated:
-        # A result for which inner products are possible is small: parts of several images keep more threads busy than
-        # its channels do. (One group of rows could be several.)
-        few = _few(target, gemm.units) if isinstance(gemm, ChannelLanesPlan) and not gemm.packs_blocks else 1.0
+        # A result for which inner products are possible is small: parts of several images keep more threads busy.
+        few = _idle(target, gemm.most_units) if isinstance(gemm, ChannelLanesPlan) else 1.0
         return split_k if split_k is not None and split_k_cycles < gemm.cycles * few else gemm
     # Likewise where they have no estimate.
     if split_k is not None and ((inner_product is not None and len(c.k) > 2) or split_k_cycles < gemm.cycles):
