@@ -133,6 +133,7 @@ def test_a_panel_that_one_unit_meets_is_packed_block_by_block_in_that_unit(monke
 )
 def test_two_cores_have_even_shares(function, monkeypatch):
     """If they cost little; otherwise these have an odd number of units."""
+    only_this_kind(monkeypatch)
     function, target = after_graph_passes(function), replace(AVX512, cores=2)
 
     def units():

@@ -211,12 +211,12 @@ def _best_of_others(context: Context, group: Group, c: Contraction, others: _Oth
             return inner_product
     if winograd is not None:
         return winograd
+    if split_k is not None and _prefers_split_k(context, group, c, split_k, gemm, estimated):
+        return split_k
     if estimated:
-        # A result for which inner products are possible is small: parts of several images keep more threads busy.
-        few = _idle(target, gemm.most_units) if isinstance(gemm, ChannelLanesPlan) else 1.0
-        return split_k if split_k is not None and split_k_cycles < gemm.cycles * few else gemm
-    # Likewise where they have no estimate.
-    if split_k is not None and ((inner_product is not None and len(c.k) > 2) or split_k_cycles < gemm.cycles):
+        return gemm
+    # Inner products without an estimate are possible where a result is small, which suits parts of several images.
+    if split_k is not None and inner_product is not None and len(c.k) > 2:
         return split_k
     if inner_product is None or split_k is not None or _is_efficient(target, joined, gemm):
         return gemm
@@ -236,6 +236,22 @@ def _idle(target: Target, units: int) -> float:
 def _few(target: Target, units: int) -> float:
     """The same for plans whose units cannot be split: only fewer than two for each core count."""
     return sqrt(max(1.0, costs.least_units(target) / units))
+
+
+def _prefers_split_k(
+    context: Context, group: Group, c: Contraction, plan: SplitKPlan, gemm: GemmLike, is_small: bool
+) -> bool:
+    """Whether split-K takes fewer cycles than the best GEMM; parts keep more threads busy than a small result does."""
+
+    def ratio(on: Context, plan: SplitKPlan | None, gemm: GemmLike) -> float:
+        few = _idle(on.target, gemm.most_units) if is_small and isinstance(gemm, ChannelLanesPlan) else 1.0
+        return _split_k_cycles(on.target, plan) / max(gemm.cycles * few, 1.0)
+
+    first = ratio(context, plan, gemm)
+    if not _is_close(context, first):
+        return first < 1.0
+    narrow = replace(context, target=costs.NARROW_MODEL)
+    return first * ratio(narrow, _split_k(narrow, c), _gemm(narrow, group, c)) < 1.0
 
 
 def _prefers_winograd(
