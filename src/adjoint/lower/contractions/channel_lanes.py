@@ -1,21 +1,21 @@
 """Convolutions with lanes along the channels of the result: weights are packed into vectors, pixels are broadcast.
 
 A GEMM has its lanes along the rows of an image: short rows leave some of them idle, and windows that move by two
-elements need shuffles. Here a register tile has some pixels of the result and one or two vectors of its channels. All
-panels of weights are packed up front. A unit computes a panel of channels for a group of rows, few enough that the part
-of the image that they read stays in the second-level cache while all panels meet it, one after the other::
+elements need shuffles. Here a register tile has some pixels of the result and a few vectors of its channels. Panels of
+weights are packed up front. A unit computes a panel of channels for a group of rows, few enough that the part of the
+image that they read stays in the second-level cache while all panels meet it, one after the other::
 
     for each panel, step, lane:        panels[panel, step, lane] = weight[panel*32 + lane, step]
     for each group of rows, panel:
-      for each block of steps:                              a block of a panel stays in the first-level cache
+      for each block of steps:                              a block of a panel stays in a cache
         for each tile of pixels in the group:
           for step in block:
             sums[pixel, lanes] += image[pixel, step] * panels[panel, step, lanes]
       turned[lane, pixels] = sums[pixels, lane]             squares transposed in registers
       out[lane, pixels] = epilogue(turned[lane, pixels])
 
-If all rows are one group, only one unit meets a panel, and packs each block of it before it is used, so that no thread
-reads what another has written.
+If there is one group of rows, or one for each core, units pack each block of their panel when they meet it, so that no
+core reads what another has written.
 
 Products with the zeros around an image are left out (`borders`), and if all of them are, an image that is in memory
 without its border is read there. The products of an element are added in the same order as in a GEMM, so both give the
