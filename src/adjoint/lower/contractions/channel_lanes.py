@@ -48,7 +48,7 @@ __all__ = ["channel_lanes_kernels"]
 
 
 def channel_lanes_kernels(context: Context, group: Group, plan: ChannelLanesPlan) -> list[Kernel]:
-    """The packing of the weights, the conversion of an image of 16 bits, and the convolution."""
+    """The conversion of an image of 16 bits, the packing of the weights unless units do it, and the convolution."""
     c = plan.contraction
     kernels, c = convert_operands(context, group, c, False, c.right.dtype != c.dtype)
     plan = replace(plan, contraction=c)

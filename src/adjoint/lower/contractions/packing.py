@@ -72,7 +72,7 @@ def pack_columns(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel
     width, panels = plan.columns, ceil(c.columns / plan.columns)
     number = prod(v.extent for v in batch) * panels
     packed = Buffer(f"{context.name_of(group)}_right", c.dtype, number * c.depth * width, "arena")
-    part = _packed_part(context.target, plan, number)
+    part, inner = _packed_part(context.target, plan, number), prod(v.extent for v in c.k[1:])
     parts = ceil(c.k[0].extent / part) if part else 1
     unit = Var("u", number * parts)
     whole, piece = as_index(unit) // parts, as_index(unit) % parts
@@ -80,10 +80,10 @@ def pack_columns(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel
 
     def copy(columns: int, first: Index) -> tuple[Stmt, ...]:
         def some(steps: int, start: Index) -> tuple[Stmt, ...]:
-            place = (whole * c.depth + start * (c.depth // c.k[0].extent)) * width
+            place = (whole * c.depth + start * inner) * width
             return pack_panel(plan, at, packed, first, columns, width, start, steps, place)
 
-        if parts > 1:
+        if part:
             return tiled(piece, c.k[0].extent, part, some)
         return pack_panel(plan, at, packed, first, columns, width, as_index(0), 0, whole * (c.depth * width))
 
@@ -99,7 +99,7 @@ def _packed_part(target: Target, plan: GemmPlan, panels: int) -> int:
     if not c.k or panels >= fewest or target.cores == 1:
         return 0
     # Squares are transposed along runs of steps: a part has several of them.
-    least = ceil(costs.TRANSPOSED_SQUARES * plan.lanes / (c.depth // c.k[0].extent))
+    least = ceil(costs.TRANSPOSED_SQUARES * plan.lanes / prod(v.extent for v in c.k[1:]))
     part = max(ceil(c.k[0].extent / ceil(fewest / panels)), least)
     return part if part < c.k[0].extent else 0
 
